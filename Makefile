@@ -1,0 +1,72 @@
+# The front door. `make help` says what there is.
+
+# Debian's Python, not one that a version manager put first on PATH.
+PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
+JOBS ?= $(shell nproc)
+SANITIZE ?=
+FAST ?=
+
+VENV_PYTHON := .venv/bin/python
+
+# SANITIZE=1 builds and runs the C++ tests under the address and undefined-behaviour sanitizers,
+# SANITIZE=thread under the thread sanitizer. Neither builds the Python binding.
+PRESET := release
+ifneq ($(SANITIZE),)
+PRESET := $(if $(filter thread,$(SANITIZE)),sanitize-thread,sanitize)
+endif
+
+# FAST=1 leaves out what is named slow.
+CTEST_FLAGS := $(if $(FAST),-LE slow)
+PYTEST_FLAGS := $(if $(FAST),--ignore-glob='*_slow.py')
+
+.PHONY: help bootstrap build demo test bench lint tidy clean
+
+help:
+	@echo "make demo             train on real data and show the result"
+	@echo "make test             build, then run every C++ and Python test"
+	@echo "make test FAST=1      the same without the slow ones"
+	@echo "make test SANITIZE=1  the C++ tests under the address and undefined-behaviour sanitizers"
+	@echo "make bench            run the benchmark programs"
+	@echo "make lint             check format, Python names and the order of the rooms"
+	@echo "make tidy             run clang-tidy (slow)"
+	@echo "make build            library, binding and tests, in build/release"
+	@echo "make clean            remove build/ and .venv/"
+
+# Installs what is missing and makes .venv; does nothing when all is there.
+bootstrap:
+	@PYTHON='$(PYTHON)' scripts/bootstrap.sh
+
+build: bootstrap
+	cmake --preset $(PRESET) -DPython_EXECUTABLE='$(PYTHON)'
+	cmake --build --preset $(PRESET) --parallel $(JOBS)
+
+demo: build
+	$(VENV_PYTHON) examples/demo.py
+
+test: build
+	ctest --preset $(PRESET) --parallel $(JOBS) $(CTEST_FLAGS)
+ifeq ($(SANITIZE),)
+	@if [ -d tests/python ]; then \
+	  echo "$(VENV_PYTHON) -m pytest tests/python"; \
+	  $(VENV_PYTHON) -m pytest -q $(PYTEST_FLAGS) tests/python; \
+	else echo "no Python tests yet"; fi
+endif
+
+bench: build
+	@set -e; found=; for program in bench/*.py; do \
+	  [ -f "$$program" ] || continue; found=1; \
+	  echo "== $$program"; $(VENV_PYTHON) "$$program"; \
+	done; [ -n "$$found" ] || echo "no benchmarks yet"
+
+lint:
+	@PYTHON='$(PYTHON)' tools/lint.sh
+
+tidy: bootstrap
+	cmake --preset clang -DTRIREME_PYTHON=OFF
+	cmake --build --preset clang --parallel $(JOBS) --target trireme_wire
+	git ls-files '*.cc' ':!tests' ':!python' ':!examples' | \
+	  xargs -r -n 1 -P $(JOBS) clang-tidy -p build/clang --quiet
+
+clean:
+	rm -rf build .venv .pytest_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that are missing and makes .venv. Does nothing when all is there.
+#
+#   scripts/bootstrap.sh         what building, testing and the demo need
+#   scripts/bootstrap.sh --lint  also what `make lint` and `make tidy` use
+#
+# PYTHON=... chooses the interpreter (default /usr/bin/python3); SKIP_PACKAGES=1 installs nothing.
+# Where packages cannot be installed it says what is missing and goes on: the build may still find
+# what it needs elsewhere, and says so itself when it does not.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${PYTHON:-/usr/bin/python3}
+
+say() { echo "bootstrap: $*"; }
+
+# Each line: a package, and how to see that what it brings is here, whoever installed it.
+needs='
+g++                 command  c++
+cmake               command  cmake
+ninja-build         command  ninja
+ccache              command  ccache
+git                 command  git
+pkg-config          command  pkg-config
+protobuf-compiler   command  protoc
+libprotobuf-dev     header   google/protobuf/message.h
+libgtest-dev        header   gtest/gtest.h
+libgmock-dev        header   gmock/gmock.h
+libdnnl-dev         header   oneapi/dnnl/dnnl.hpp
+libopenblas-dev     header   cblas.h
+pybind11-dev        module   pybind11
+python3-dev         include  Python.h
+python3-venv        module   ensurepip
+python3-numpy       module   numpy
+python3-pytest      module   pytest
+python3-sklearn     module   sklearn
+python3-matplotlib  module   matplotlib
+'
+lint_needs='
+clang               command  clang++
+clang-format        command  clang-format
+clang-tidy          command  clang-tidy
+pyflakes3           module   pyflakes
+'
+[[ ${1:-} == --lint ]] && needs+=$lint_needs
+
+installed_package() {
+  [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
+}
+
+here() {  # here KIND NAME
+  case $1 in
+    command) command -v "$2" >/dev/null ;;
+    header) echo "#include <$2>" | c++ -std=c++20 -E -x c++ - >/dev/null 2>&1 ;;
+    module) "$python" -c "import importlib.util as u, sys; sys.exit(u.find_spec('$2') is None)" 2>/dev/null ;;
+    include) [[ -e $("$python" -c "import sysconfig; print(sysconfig.get_path('include'))" 2>/dev/null)/$2 ]] ;;
+  esac
+}
+
+missing=()
+while read -r package kind name; do
+  [[ -z $package ]] && continue
+  installed_package "$package" || here "$kind" "$name" || missing+=("$package")
+done <<<"$needs"
+
+install_packages() {
+  local as_root=()
+  if [[ $(id -u) != 0 ]]; then
+    command -v sudo >/dev/null || { say "not root and no sudo here"; return 1; }
+    as_root=(sudo)
+  fi
+  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y)
+  "${apt[@]}" update &&
+    "${apt[@]}" install --no-install-recommends "${missing[@]}"
+}
+
+if ((${#missing[@]})); then
+  if [[ -n ${SKIP_PACKAGES:-} ]] || ! command -v apt-get >/dev/null; then
+    say "missing, please install: ${missing[*]}"
+  else
+    say "installing ${missing[*]}"
+    install_packages || say "could not install them; going on with what is here"
+  fi
+fi
+
+# .venv sees Debian's numpy and pytest. Its trireme.pth names the package and the extension module
+# that the release build leaves in build/release/python.
+if ! .venv/bin/python -c 'import sys' 2>/dev/null; then
+  say "making .venv from $python"
+  rm -rf .venv
+  "$python" -m venv --system-site-packages --without-pip .venv
+fi
+site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+paths=$PWD/python$'\n'$PWD/build/release/python
+if [[ $(cat "$site/trireme.pth" 2>/dev/null) != "$paths" ]]; then
+  say "pointing .venv at python/ and build/release/python/"
+  echo "$paths" >"$site/trireme.pth"
+fi
