@@ -19,7 +19,7 @@ endif
 CTEST_FLAGS := $(if $(FAST),-LE slow)
 PYTEST_FLAGS := $(if $(FAST),--ignore-glob='*_slow.py')
 
-.PHONY: help bootstrap build demo test bench lint tidy clean
+.PHONY: help bootstrap build demo test bench lint format tidy clean
 
 help:
 	@echo "make demo             train on real data and show the result"
@@ -28,6 +28,7 @@ help:
 	@echo "make test SANITIZE=1  the C++ tests under the address and undefined-behaviour sanitizers"
 	@echo "make bench            run the benchmark programs"
 	@echo "make lint             check format, Python names and the order of the rooms"
+	@echo "make format           let clang-format lay out the C++ files"
 	@echo "make tidy             run clang-tidy (slow)"
 	@echo "make build            library, binding and tests, in build/release"
 	@echo "make clean            remove build/ and .venv/"
@@ -59,7 +60,12 @@ bench: build
 	done; [ -n "$$found" ] || echo "no benchmarks yet"
 
 lint:
+	@PYTHON='$(PYTHON)' scripts/bootstrap.sh --lint
 	@PYTHON='$(PYTHON)' tools/lint.sh
+
+format:
+	git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cc' '*.cu' | \
+	  xargs -0 -r clang-format -i
 
 tidy: bootstrap
 	cmake --preset clang -DTRIREME_PYTHON=OFF

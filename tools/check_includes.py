@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Checks that includes between rooms point one way, and says which line does not.
+
+    tools/check_includes.py [repository]
+"""
+
+import pathlib
+import re
+import sys
+
+# A room may include itself and the rooms listed here. Nobody includes python.
+KNOWS = {
+    "core": "",
+    "ir": "core",
+    "cpu": "core",
+    "comm": "core",
+    "layers": "core ir",
+    "transpiler": "core ir",
+    "ops": "core ir cpu",
+    "compile": "core ir cpu ops",
+    "runtime": "core ir cpu ops compile comm",
+    "io": "core ir cpu ops compile comm runtime transpiler",
+    "ps": "core ir cpu ops compile comm runtime transpiler",
+    "python": "core ir cpu ops compile comm runtime transpiler io ps layers",
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
+
+
+def sources(room):
+    return (p for p in sorted(room.rglob("*")) if p.suffix in {".h", ".cc", ".cu", ".cuh"})
+
+
+def wrong_includes(root):
+    for room, known in KNOWS.items():
+        allowed = {room, *known.split()}
+        for path in sources(root / room):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                match = INCLUDE.match(line)
+                if not match:
+                    continue
+                name = match.group(1)
+                where = f"{path.relative_to(root)}:{number}"
+                if "/" not in name:
+                    yield f'{where}: "{name}" does not say its room; write "{room}/{name}"'
+                elif name.split("/")[0] not in allowed:
+                    others = ", ".join(sorted(allowed - {room})) or "no other room"
+                    yield f'{where}: {room} includes "{name}" but may only know {others}'
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
+    if root.is_file():
+        root = root.parent.parent
+    wrong = list(wrong_includes(root))
+    print("\n".join(wrong + [f"includes: {len(wrong)} wrong"]))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
