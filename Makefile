@@ -3,6 +3,7 @@
 # Debian's Python, not one that a version manager put first on PATH.
 PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 JOBS ?= $(shell nproc)
+CMAKE_FLAGS ?=
 SANITIZE ?=
 FAST ?=
 
@@ -38,7 +39,7 @@ bootstrap:
 	@PYTHON='$(PYTHON)' scripts/bootstrap.sh
 
 build: bootstrap
-	cmake --preset $(PRESET) -DPython_EXECUTABLE='$(PYTHON)'
+	cmake --preset $(PRESET) -DPython_EXECUTABLE='$(PYTHON)' $(CMAKE_FLAGS)
 	cmake --build --preset $(PRESET) --parallel $(JOBS)
 
 demo: build

@@ -91,6 +91,9 @@ if ! .venv/bin/python -c 'import sys' 2>/dev/null; then
 fi
 site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 paths=$PWD/python$'\n'$PWD/build/release/python
+# An environment made from another one sees only what is under both: name the other's packages too.
+paths+=$("$python" -c 'import sys, sysconfig
+if sys.prefix != sys.base_prefix: print("\n" + sysconfig.get_path("purelib"), end="")')
 if [[ $(cat "$site/trireme.pth" 2>/dev/null) != "$paths" ]]; then
   say "pointing .venv at python/ and build/release/python/"
   echo "$paths" >"$site/trireme.pth"
