@@ -36,7 +36,7 @@ help:
 
 # Installs what is missing and makes .venv; does nothing when all is there.
 bootstrap:
-	@PYTHON='$(PYTHON)' scripts/bootstrap.sh
+	@PYTHON='$(PYTHON)' tools/bootstrap.sh
 
 build: bootstrap
 	cmake --preset $(PRESET) -DPython_EXECUTABLE='$(PYTHON)' $(CMAKE_FLAGS)
@@ -61,7 +61,7 @@ bench: build
 	done; [ -n "$$found" ] || echo "no benchmarks yet"
 
 lint:
-	@PYTHON='$(PYTHON)' scripts/bootstrap.sh --lint
+	@PYTHON='$(PYTHON)' tools/bootstrap.sh --lint
 	@PYTHON='$(PYTHON)' tools/lint.sh
 
 format:

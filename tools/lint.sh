@@ -3,7 +3,7 @@
 #
 #   tools/lint.sh
 #
-# A tool that is not installed is skipped with a line that says so; scripts/bootstrap.sh --lint
+# A tool that is not installed is skipped with a line that says so; tools/bootstrap.sh --lint
 # installs them. `make format` repairs the layout.
 set -uo pipefail
 cd "$(dirname "$0")/.."

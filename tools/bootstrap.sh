@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing and makes .venv. Does nothing when all is there.
 #
-#   scripts/bootstrap.sh         what building, testing and the demo need
-#   scripts/bootstrap.sh --lint  also what `make lint` and `make tidy` use
+#   tools/bootstrap.sh         what building, testing and the demo need
+#   tools/bootstrap.sh --lint  also what `make lint` and `make tidy` use
 #
 # PYTHON=... chooses the interpreter (default /usr/bin/python3); SKIP_PACKAGES=1 installs nothing.
 # Where packages cannot be installed it says what is missing and goes on: the build may still find
@@ -27,7 +27,7 @@ libgtest-dev        header   gtest/gtest.h
 libgmock-dev        header   gmock/gmock.h
 libdnnl-dev         header   oneapi/dnnl/dnnl.hpp
 libopenblas-dev     header   cblas.h
-pybind11-dev        module   pybind11
+pybind11-dev        pybind11 headers
 python3-dev         include  Python.h
 python3-venv        module   ensurepip
 python3-numpy       module   numpy
@@ -50,8 +50,9 @@ installed_package() {
 here() {  # here KIND NAME
   case $1 in
     command) command -v "$2" >/dev/null ;;
-    header) echo "#include <$2>" | c++ -std=c++20 -E -x c++ - >/dev/null 2>&1 ;;
+    header) printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$2" | c++ -E -x c++ - >/dev/null 2>&1 ;;
     module) "$python" -c "import importlib.util as u, sys; sys.exit(u.find_spec('$2') is None)" 2>/dev/null ;;
+    pybind11) here header pybind11/pybind11.h || here module pybind11 ;;
     include) [[ -e $("$python" -c "import sysconfig; print(sysconfig.get_path('include'))" 2>/dev/null)/$2 ]] ;;
   esac
 }
@@ -68,9 +69,15 @@ install_packages() {
     command -v sudo >/dev/null || { say "not root and no sudo here"; return 1; }
     as_root=(sudo)
   fi
-  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y)
-  "${apt[@]}" update &&
-    "${apt[@]}" install --no-install-recommends "${missing[@]}"
+  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -y
+             --no-install-recommends)
+  "${apt[@]}" update || say "apt-get update failed; trying with the package lists that are here"
+  "${apt[@]}" install "${missing[@]}" && return
+  # One name that this system does not have stops them all: take the others one by one.
+  local package failed=()
+  for package in "${missing[@]}"; do "${apt[@]}" install "$package" || failed+=("$package"); done
+  say "could not install ${failed[*]:-}"
+  ((${#failed[@]} == 0))
 }
 
 if ((${#missing[@]})); then
@@ -78,14 +85,18 @@ if ((${#missing[@]})); then
     say "missing, please install: ${missing[*]}"
   else
     say "installing ${missing[*]}"
-    install_packages || say "could not install them; going on with what is here"
+    install_packages || say "going on with what is here"
   fi
 fi
 
-# .venv sees Debian's numpy and pytest. Its trireme.pth names the package and the extension module
-# that the release build leaves in build/release/python.
-if ! .venv/bin/python -c 'import sys' 2>/dev/null; then
-  say "making .venv from $python"
+version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
+
+version=$(version_of "$python") || { say "no Python at $python; set PYTHON=..."; exit 1; }
+
+# .venv sees the packages of the Python it is made from. Its trireme.pth names the package in python/
+# and the extension module that the release build leaves in build/release/python.
+if [[ $(version_of .venv/bin/python) != "$version" ]]; then
+  say "making .venv from $python ($version)"
   rm -rf .venv
   "$python" -m venv --system-site-packages --without-pip .venv
 fi
