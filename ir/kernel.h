@@ -1,0 +1,100 @@
+// Kernels: made when a plan is bound to shapes, then called with nothing left to decide.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/place.h"
+#include "core/scope.h"
+#include "ir/op_view.h"
+
+namespace trireme {
+
+// What host ops (control flow, print, readers) and random ops may ask of the run they are part of.
+class RunContext {
+ public:
+  virtual ~RunContext() = default;
+  virtual void run_region(int index) = 0;  // the op's sub-block, once, on this run's slots
+  virtual Scope& scope() = 0;
+  virtual uint64_t step() const = 0;          // training steps run so far in the scope tree
+  virtual uint64_t process_seed() const = 0;  // what seed 0 means
+  virtual uint64_t iteration() const = 0;     // of the loops around, 0 outside
+};
+
+struct KernelArgs {
+  Variable* const* ins = nullptr;
+  Variable* const* outs = nullptr;
+  int part = 0;   // this call does part `part` of `parts`; parts touch disjoint outputs
+  int parts = 1;
+  RunContext* run = nullptr;
+
+  bool has_in(int i) const { return i >= 0 && ins[i] != nullptr; }
+  bool has_out(int i) const { return i >= 0 && outs[i] != nullptr; }
+  const Tensor& in(int i) const { return std::as_const(*ins[i]).tensor(); }
+  Tensor& out(int i) const { return outs[i]->tensor(); }
+  template <class T>
+  const T* in(int i) const { return in(i).data<T>(); }
+  template <class T>
+  T* out(int i) const { return out(i).data<T>(); }
+
+  // This part's share of n things: contiguous, balanced, cut by n and parts alone.
+  std::pair<int64_t, int64_t> range(int64_t n) const {
+    return {n * part / parts, n * (part + 1) / parts};
+  }
+};
+
+using KernelFn = std::function<void(const KernelArgs&)>;
+
+struct BoundKernel {
+  KernelFn run;
+  int parts = 1;  // into how many parts the work may be cut, by shape alone
+
+  BoundKernel() = default;
+  template <class F>
+    requires std::is_invocable_v<F, const KernelArgs&>
+  BoundKernel(F f, int parts = 1) : run(std::move(f)), parts(parts) {}  // NOLINT: a lambda is one
+};
+
+// Attributes and operand facts at bind: all shapes known, outputs inferred.
+using KernelSite = OpView;
+
+// Makes the kernel for a site, or declines (nullopt) and says why.
+using KernelMake = std::function<std::optional<BoundKernel>(const KernelSite&, std::string* why_not)>;
+
+struct Kernel {
+  Device device = Device::cpu;
+  std::string name;  // "reference", "onednn", ...
+  KernelMake make;
+};
+
+// The type that picks a typed kernel: of the first floating dense input, else of the first input,
+// else of the first output.
+DType kernel_dtype(const KernelSite& site);
+
+// typed<float, double>([]<class T>(const KernelSite& site) { return [=](const KernelArgs& k) {...}; })
+template <class... Ts, class F>
+KernelMake typed(F make) {
+  return [make](const KernelSite& site, std::string* why_not) -> std::optional<BoundKernel> {
+    const DType dtype = kernel_dtype(site);
+    std::optional<BoundKernel> made;
+    const bool found = ((dtype == dtype_of<Ts>
+                             ? (made = BoundKernel(make.template operator()<Ts>(site)), true)
+                             : false) || ...);
+    if (!found && why_not) *why_not = "no kernel for " + std::string(name_of(dtype));
+    return made;
+  };
+}
+
+// For kernels that do not depend on the element type.
+template <class F>
+KernelMake untyped(F make) {
+  return [make](const KernelSite& site, std::string*) -> std::optional<BoundKernel> {
+    return BoundKernel(make(site));
+  };
+}
+
+}  // namespace trireme

@@ -1,0 +1,222 @@
+// The op table. One row defines an operator; docs, Python signatures, checks and tests come from it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/attribute.h"
+#include "ir/body.h"
+#include "ir/kernel.h"
+#include "ir/op_view.h"
+#include "ir/program.h"
+#include "ir/sample.h"
+
+namespace trireme {
+
+struct SlotSpec {
+  std::string name;
+  std::string doc;
+  bool duplicable = false;    // "X*": a list of variables
+  bool dispensable = false;   // "X?": may be absent
+  bool intermediate = false;  // "X~": an output not meant to be fetched
+  bool no_grad = false;       // never gets a gradient (ids, labels, masks)
+};
+
+struct AttrSpec {
+  std::string name;
+  AttrType type = AttrType::int32;
+  std::optional<Attribute> fallback;  // none: the attribute is required
+  std::string doc;
+  std::function<std::string(const Attribute&)> problem;  // empty text: fine
+};
+
+using ShapeRule = std::function<void(OpView&)>;
+using BodyRule = std::function<void(Body&)>;
+using VjpRule = std::function<void(Vjp&)>;
+using SampleRule = std::function<OpSample(Draw&)>;
+
+// What a gradient maker gets: the forward op, and which inputs want a gradient.
+class GradMaker {
+ public:
+  GradMaker(const Op& op, std::function<bool(const std::string&)> wants_grad)
+      : op_(op), wants_grad_(std::move(wants_grad)) {}
+  const Op& op() const { return op_; }
+  const std::vector<std::string>& in(std::string_view slot) const { return op_.input(slot); }
+  const std::vector<std::string>& out(std::string_view slot) const { return op_.output(slot); }
+  std::vector<std::string> out_grad(std::string_view slot) const;
+  // Gradient names, @EMPTY@ where no gradient is wanted; an empty list when none is.
+  std::vector<std::string> in_grad(std::string_view slot) const;
+  bool wants(const std::string& name) const { return wants_grad_(name); }
+  void append(OpSpec spec) { made_.push_back(std::move(spec)); }
+  std::vector<OpSpec> take() { return std::move(made_); }
+
+ private:
+  const Op& op_;
+  std::function<bool(const std::string&)> wants_grad_;
+  std::vector<OpSpec> made_;
+};
+using GradRule = std::function<void(GradMaker&)>;
+
+// How an op is made into instructions and what may be done with it.
+struct OpTraits {
+  bool primitive = false;    // written by bodies only; not an op of programs
+  bool host = false;         // runs on the caller's thread between segments (print, save, readers)
+  bool effect = false;       // always runs, in program order among effects
+  bool random = false;       // draws numbers
+  bool can_fail = false;     // complains about its data (labels, ids, Assert): never pruned silently
+  bool no_inference = false; // control flow and the like: outputs are not inferred at append
+  // Shape depends on these inputs' values: the op starts a segment, bound when they are computed.
+  std::vector<std::string> reads_values;
+};
+
+class OpSchema {
+ public:
+  explicit OpSchema(std::string type) : type_(std::move(type)) {}
+
+  // Building a row. Every call returns the row.
+  OpSchema& doc(std::string text);
+  OpSchema& in(std::string name, std::string doc);
+  OpSchema& in_list(std::string name, std::string doc);
+  OpSchema& in_optional(std::string name, std::string doc);
+  OpSchema& in_optional_list(std::string name, std::string doc);
+  OpSchema& out(std::string name, std::string doc);
+  OpSchema& out_list(std::string name, std::string doc);
+  OpSchema& out_optional(std::string name, std::string doc);
+  OpSchema& out_intermediate(std::string name, std::string doc);
+  template <class T>
+  OpSchema& attr(std::string name, T fallback, std::string doc) {
+    return add_attr({std::move(name), AttrType{}, Attribute(std::move(fallback)), std::move(doc), {}});
+  }
+  OpSchema& attr(std::string name, const char* fallback, std::string doc) {
+    return attr(std::move(name), std::string(fallback), std::move(doc));
+  }
+  template <class T>
+  OpSchema& required_attr(std::string name, std::string doc) {
+    AttrSpec spec{std::move(name), static_cast<AttrType>(Attribute(T{}).index()), {}, std::move(doc), {}};
+    return add_attr(std::move(spec));
+  }
+  // Checks on the attribute added last.
+  OpSchema& at_least(double low);
+  OpSchema& between(double low, double high);
+  OpSchema& one_of(std::vector<std::string> choices);
+
+  OpSchema& shape(ShapeRule rule);
+  OpSchema& body(BodyRule rule);  // used when every operand is dense
+  // Tried in the order given; also used where an operand is not dense and there is a body.
+  OpSchema& kernel(KernelMake make, std::string name = "reference", Device device = Device::cpu);
+  OpSchema& vjp(VjpRule rule);  // primitives
+
+  // Gradient. `uses`: the forward slots that <type>_grad reads beside the gradients of the outputs.
+  // The <type>_grad row is made from this one; it runs grad_body, or grad_kernel, or the VJP of body.
+  OpSchema& grad(std::vector<std::string> uses);
+  OpSchema& grad_outs(std::vector<std::string> slots);  // outputs whose gradients are read; default: all
+                                                         // that are not intermediate
+  OpSchema& no_grad(std::vector<std::string> in_slots);  // inputs that never get one
+  OpSchema& grad_type(std::string type);                 // another name than <type>_grad
+  OpSchema& grad_shape(ShapeRule rule);  // default: X@GRAD is like X, else like the first Out@GRAD
+  OpSchema& grad_body(BodyRule rule);
+  OpSchema& grad_kernel(KernelMake make, std::string name = "reference", Device device = Device::cpu);
+  OpSchema& grad_maker(GradRule rule);  // anything else: the ops it appends
+  // The gradient of `in_slot` is SelectedRows when `is_sparse` is set on the op.
+  OpSchema& sparse_grad(std::string in_slot);
+
+  OpSchema& inplace(std::string in_slot, std::string out_slot);  // may share memory when names agree
+  OpSchema& traits(OpTraits traits);
+  OpSchema& sample(SampleRule rule);  // several may be given
+  // Relative tolerance of the gradient check where 1e-6 cannot hold, with the reason.
+  OpSchema& tolerance(double relative, std::string reason);
+
+  // Reading a row.
+  const std::string& type() const { return type_; }
+  const std::string& documentation() const { return doc_; }
+  const std::vector<SlotSpec>& inputs() const { return inputs_; }
+  const std::vector<SlotSpec>& outputs() const { return outputs_; }
+  const std::vector<AttrSpec>& attributes() const { return attrs_; }
+  const SlotSpec* find_input(std::string_view name) const;
+  const SlotSpec* find_output(std::string_view name) const;
+  const AttrSpec* find_attribute(std::string_view name) const;
+  const ShapeRule& shape_rule() const { return shape_; }
+  const BodyRule& body_rule() const { return body_; }
+  const VjpRule& vjp_rule() const { return vjp_; }
+  const std::vector<Kernel>& kernels() const { return kernels_; }
+  const OpTraits& trait() const { return traits_; }
+  const std::vector<std::pair<std::string, std::string>>& inplace_pairs() const { return inplace_; }
+  const std::vector<SampleRule>& samples() const { return samples_; }
+  double grad_tolerance() const { return tolerance_; }
+  const std::string& tolerance_reason() const { return tolerance_reason_; }
+
+  bool differentiable() const { return has_grad_ || grad_rule_ != nullptr; }
+  const std::vector<std::string>& grad_uses() const { return grad_uses_; }
+  const std::string& sparse_grad_slot() const { return sparse_grad_slot_; }
+  std::string grad_op_type() const { return grad_type_.empty() ? type_ + "_grad" : grad_type_; }
+  // The forward row a generated gradient row came from; null for others.
+  const OpSchema* forward() const { return forward_; }
+  std::vector<OpSpec> make_grad(GradMaker& maker) const;
+
+ private:
+  friend class Registry;
+  OpSchema& add_attr(AttrSpec spec);
+  OpSchema& add_slot(std::vector<SlotSpec>& slots, SlotSpec spec);
+  std::vector<std::string> grad_out_slots() const;
+  OpSchema make_grad_row() const;
+
+  std::string type_, doc_;
+  std::vector<SlotSpec> inputs_, outputs_;
+  std::vector<AttrSpec> attrs_;
+  ShapeRule shape_, grad_shape_;
+  BodyRule body_, grad_body_;
+  VjpRule vjp_;
+  std::vector<Kernel> kernels_, grad_kernels_;
+  bool has_grad_ = false;
+  std::vector<std::string> grad_uses_, grad_outs_;
+  std::string grad_type_, sparse_grad_slot_;
+  GradRule grad_rule_;
+  std::vector<std::pair<std::string, std::string>> inplace_;
+  OpTraits traits_;
+  std::vector<SampleRule> samples_;
+  double tolerance_ = 1e-6;
+  std::string tolerance_reason_;
+  const OpSchema* forward_ = nullptr;
+};
+
+class Registry {
+ public:
+  OpSchema& op(std::string type);         // a new row; a second row of one name is an InternalError
+  OpSchema& primitive(std::string type);  // the same, marked primitive; names start with "p."
+  const OpSchema* find(std::string_view type) const;
+  const OpSchema& get(std::string_view type) const;  // Error (unimplemented) naming near matches
+  std::vector<const OpSchema*> rows() const;          // sorted by type
+  void finish();  // makes the gradient rows; called once all are there
+
+ private:
+  std::map<std::string, std::unique_ptr<OpSchema>, std::less<>> rows_;
+};
+
+// The table, made on first use by calling register_all_ops (ops/register.cc).
+const Registry& op_table();
+void register_all_ops(Registry& ops);
+
+// Attributes every op may carry (op_role, ...), and those of the original that change no result here
+// (use_cudnn, workspace_size_MB, ...): accepted and kept, not checked.
+bool is_common_attr(std::string_view name);
+bool is_ignored_attr(std::string_view name);
+
+// Fills defaults and checks `spec` against its row: slots, required inputs, attribute types and ranges.
+// Errors name the op and what to write instead.
+void check_and_fill(const OpSchema& schema, OpSpec& spec);
+
+// Runs the row's shape rule on a program's op and writes what it says into the output variables.
+void infer_op(Op& op);
+
+// Common shape rules.
+ShapeRule same_as(std::string in_slot, std::string out_slot = "Out");  // facts and LoD of the input
+// numpy broadcasting of two known-rank shapes with fluid's axis; used by elementwise ops.
+Shape broadcast_shapes(const OpView& op, const Shape& x, const Shape& y, int axis);
+int normal_axis(const OpView& op, int axis, int rank, std::string_view name = "axis");
+
+}  // namespace trireme

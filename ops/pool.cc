@@ -1,0 +1,7 @@
+#include "ir/schema.h"
+
+namespace trireme {
+
+void register_pool(Registry&) {}
+
+}  // namespace trireme

@@ -1,0 +1,74 @@
+// The list of operator families. Adding an operator touches its family file; adding a family, one line here.
+#include "ir/schema.h"
+
+namespace trireme {
+
+void register_primitive_elementwise(Registry& ops);
+void register_primitive_reduce(Registry& ops);
+void register_primitive_shape(Registry& ops);
+void register_activation(Registry& ops);
+void register_elementwise(Registry& ops);
+void register_compare(Registry& ops);
+void register_reduce(Registry& ops);
+void register_math(Registry& ops);
+void register_fill(Registry& ops);
+void register_loss(Registry& ops);
+void register_metric(Registry& ops);
+void register_tensor_shape(Registry& ops);
+void register_tensor_index(Registry& ops);
+void register_matmul(Registry& ops);
+void register_conv(Registry& ops);
+void register_pool(Registry& ops);
+void register_norm(Registry& ops);
+void register_dropout(Registry& ops);
+void register_softmax(Registry& ops);
+void register_cross_entropy(Registry& ops);
+void register_random(Registry& ops);
+void register_embedding(Registry& ops);
+void register_selected_rows(Registry& ops);
+void register_sequence(Registry& ops);
+void register_sequence_conv(Registry& ops);
+void register_lstm(Registry& ops);
+void register_gru(Registry& ops);
+void register_optimizer_basic(Registry& ops);
+void register_optimizer_adaptive(Registry& ops);
+void register_average(Registry& ops);
+void register_control(Registry& ops);
+void register_host(Registry& ops);
+
+void register_all_ops(Registry& ops) {
+  register_primitive_elementwise(ops);
+  register_primitive_reduce(ops);
+  register_primitive_shape(ops);
+  register_activation(ops);
+  register_elementwise(ops);
+  register_compare(ops);
+  register_reduce(ops);
+  register_math(ops);
+  register_fill(ops);
+  register_loss(ops);
+  register_metric(ops);
+  register_tensor_shape(ops);
+  register_tensor_index(ops);
+  register_matmul(ops);
+  register_conv(ops);
+  register_pool(ops);
+  register_norm(ops);
+  register_dropout(ops);
+  register_softmax(ops);
+  register_cross_entropy(ops);
+  register_random(ops);
+  register_embedding(ops);
+  register_selected_rows(ops);
+  register_sequence(ops);
+  register_sequence_conv(ops);
+  register_lstm(ops);
+  register_gru(ops);
+  register_optimizer_basic(ops);
+  register_optimizer_adaptive(ops);
+  register_average(ops);
+  register_control(ops);
+  register_host(ops);
+}
+
+}  // namespace trireme
