@@ -1,0 +1,368 @@
+// The table of flags and its lock. Flags belong to the process, so this is its one global table.
+#include "core/flags.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace trireme {
+namespace {
+
+using enum FlagUse;
+
+// What the rows below share a sentence for.
+constexpr const char* kPlanned =
+    "Memory is planned when a program is compiled, so nothing is freed during a step.";
+constexpr const char* kNoPool = "Memory is asked for once per plan; there is no pool to size.";
+constexpr const char* kOwnChoice =
+    "The kernel for each op is chosen when a program is compiled, best first.";
+constexpr const char* kFixedOrder =
+    "Kernels add in a fixed order always; there is no faster unordered choice.";
+constexpr const char* kServer = "Read by the parameter server and its client.";
+constexpr const char* kCommunicator =
+    "Read by the communicator of asynchronous parameter-server training.";
+constexpr const char* kDebugFile = "The profiler writes all of its output where it is told to.";
+
+FlagValue text(const char* value) { return std::string(value); }
+FlagValue whole(int64_t value) { return value; }
+
+struct Row {
+  const char* name;
+  FlagValue default_value;
+  FlagUse use;
+  const char* why;
+  double least = -std::numeric_limits<double>::infinity();  // of numbers that are honoured
+};
+
+std::vector<Row> rows() {
+  return {
+      // Checking and debugging.
+      {"check_nan_inf", false, honoured, "The result of each op is searched for NaN and infinity."},
+      {"fast_check_nan_inf", false, honoured, "Turns on the same search as check_nan_inf."},
+      {"benchmark", false, not_needed, "Each op has finished before the next begins."},
+      {"init_allocated_mem", false, honoured, "New memory is filled with NaN."},
+      {"call_stack_level", whole(1), not_needed, "Errors show the user's own line, always."},
+      {"pe_profile_fname", text(""), not_needed, kDebugFile},
+      {"tracer_profile_fname", text(""), not_needed, kDebugFile},
+      {"print_sub_graph_dir", text(""), not_needed, "Programs and plans are printed on request."},
+      {"reader_queue_speed_test_mode", false, refused,
+       "It makes readers repeat one batch for ever, which would be mistaken for training."},
+      {"enable_rpc_profiler", false, not_needed, kDebugFile},
+
+      // Threads and determinism.
+      {"paddle_num_threads", whole(1), honoured, "Threads of the team that runs CPU kernels.", 1},
+      {"inner_op_parallelism", whole(0), not_needed, "Ops share the team of paddle_num_threads."},
+      {"cpu_deterministic", false, not_needed, kFixedOrder},
+      {"cudnn_deterministic", false, not_needed, kFixedOrder},
+      {"max_inplace_grad_add", whole(0), not_needed,
+       "Gradients are summed in place wherever the memory plan allows it."},
+
+      // Choice of devices and kernels.
+      {"selected_gpus", text(""), honoured, "The GPUs a program runs on when none are named."},
+      {"use_mkldnn", false, not_needed, kOwnChoice},
+      {"use_cinn", false, not_needed, kOwnChoice},
+      {"use_autotune", false, not_needed, kOwnChoice},
+      {"cudnn_exhaustive_search", false, not_needed, kOwnChoice},
+      {"cudnn_exhaustive_search_times", whole(-1), not_needed, kOwnChoice},
+      {"cudnn_batchnorm_spatial_persistent", false, not_needed, kOwnChoice},
+      {"enable_cublas_tensor_op_math", false, not_needed, kOwnChoice},
+      {"conv_workspace_size_limit", whole(512), not_needed,
+       "Workspaces are part of the memory plan."},
+      {"convert_all_blocks", true, not_needed, "Passes see every block, always."},
+
+      // Freeing and allocating memory.
+      {"eager_delete_tensor_gb", 0.0, not_needed, kPlanned},
+      {"fast_eager_deletion_mode", true, not_needed, kPlanned},
+      {"memory_fraction_of_eager_deletion", 1.0, not_needed, kPlanned},
+      {"eager_delete_scope", true, not_needed, kPlanned},
+      {"local_exe_sub_scope_limit", 256.0, not_needed, kPlanned},
+      {"allocator_strategy", text("auto_growth"), not_needed, kNoPool},
+      {"fraction_of_gpu_memory_to_use", 0.92, not_needed, kNoPool},
+      {"initial_gpu_memory_in_mb", whole(0), not_needed, kNoPool},
+      {"reallocate_gpu_memory_in_mb", whole(0), not_needed, kNoPool},
+      {"gpu_memory_limit_mb", whole(0), refused,
+       "A program that relies on the limit would not be stopped by it."},
+      {"fraction_of_cpu_memory_to_use", 1.0, not_needed, kNoPool},
+      {"initial_cpu_memory_in_mb", whole(500), not_needed, kNoPool},
+      {"fraction_of_cuda_pinned_memory_to_use", 0.5, not_needed, kNoPool},
+      {"use_pinned_memory", true, not_needed, kNoPool},
+      {"use_system_allocator", false, not_needed, "The system's allocator is the only one."},
+      {"free_idle_chunk", false, not_needed, kNoPool},
+      {"free_when_no_cache_hit", false, not_needed, kNoPool},
+
+      // Several devices.
+      {"sync_nccl_allreduce", true, not_needed, "The plan waits exactly where a result is used."},
+      {"enable_parallel_graph", false, not_needed, "Replicas run side by side, always."},
+      {"fuse_parameter_memory_size", -1.0, not_needed, "Gradients are grouped by the compiler."},
+      {"fuse_parameter_groups_size", whole(1), not_needed,
+       "Gradients are grouped by the compiler."},
+
+      // Parameter server.
+      {"rpc_deadline", whole(180000), honoured,
+       "Milliseconds a call to a parameter server may wait; 0 is no limit.", 0},
+      {"rpc_retry_times", whole(3), honoured, kServer, 0},
+      {"rpc_send_thread_num", whole(12), honoured, kServer, 1},
+      {"rpc_get_thread_num", whole(12), honoured, kServer, 1},
+      {"rpc_prefetch_thread_num", whole(12), honoured, kServer, 1},
+      {"rpc_retry_bind_port", whole(3), honoured, kServer, 0},
+      {"rpc_disable_reuse_port", false, honoured, kServer},
+      {"rpc_server_profile_path", text("./profile_ps"), not_needed, kDebugFile},
+      {"worker_update_interval_secs", whole(900), honoured,
+       "Seconds without a sign of life after which a trainer is held to be lost.", 1},
+      {"dist_threadpool_size", whole(0), not_needed,
+       "Calls to servers need no threads of their own."},
+      {"communicator_max_merge_var_num", whole(20), honoured, kCommunicator, 1},
+      {"communicator_send_queue_size", whole(20), honoured, kCommunicator, 1},
+      {"communicator_independent_recv_thread", true, honoured, kCommunicator},
+      {"communicator_min_send_grad_num_before_recv", whole(20), honoured, kCommunicator, 0},
+      {"communicator_thread_pool_size", whole(5), honoured, kCommunicator, 1},
+      {"communicator_send_wait_times", whole(5), honoured, kCommunicator, 0},
+      {"communicator_is_sgd_optimizer", true, honoured, kCommunicator},
+      {"communicator_merge_sparse_grad", true, not_needed, "Equal sparse rows are merged, always."},
+      {"communicator_fake_rpc", false, refused, "Training would go on without sending anything."},
+  };
+}
+
+struct Entry {
+  Flag flag;
+  double least;
+};
+
+struct Table {
+  std::mutex mutex;
+  std::map<std::string, Entry, std::less<>> entries;
+
+  Table() {
+    for (const Row& row : rows()) {
+      Flag flag{row.name, row.default_value, row.default_value, row.use, row.why};
+      entries.emplace(row.name, Entry{std::move(flag), row.least});
+    }
+  }
+};
+
+Table& table() {
+  static Table the_table;
+  return the_table;
+}
+
+std::string_view bare(std::string_view name) {
+  constexpr std::string_view kPrefix = "FLAGS_";
+  return name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name;
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+// The call holds the table's lock.
+Entry& entry_of(std::string_view name) {
+  auto& entries = table().entries;
+  const auto found = entries.find(bare(name));
+  if (found != entries.end()) return found->second;
+
+  std::vector<std::pair<size_t, std::string>> near;
+  for (const auto& [known, entry] : entries) {
+    const size_t distance = edit_distance(bare(name), known);
+    const bool part = bare(name).size() >= 4 && known.find(bare(name)) != std::string::npos;
+    if (part || distance <= std::max<size_t>(2, known.size() / 4)) {
+      near.emplace_back(distance, "FLAGS_" + known);
+    }
+  }
+  std::ranges::sort(near);
+  if (near.size() > 3) near.resize(3);
+  std::vector<std::string> names;
+  for (auto& [distance, known] : near) names.push_back(std::move(known));
+
+  Error error(cat("there is no flag named FLAGS_", bare(name)));
+  if (!names.empty()) error.fix(cat("did you mean ", join(names, " or "), "?"));
+  throw error;
+}
+
+constexpr const char* kTypeNames[] = {"a bool", "a whole number", "a number", "a string"};
+
+std::string shown(const FlagValue& value) {
+  struct Show {
+    std::string operator()(bool b) const { return b ? "True" : "False"; }
+    std::string operator()(int64_t i) const { return cat(i); }
+    std::string operator()(double d) const { return cat(d); }
+    std::string operator()(const std::string& s) const { return cat("'", s, "'"); }
+  };
+  return std::visit(Show{}, value);
+}
+
+// `value` as the type that `like` has, or nothing.
+std::optional<FlagValue> as_type_of(const FlagValue& like, const FlagValue& value) {
+  if (like.index() == value.index()) return value;
+  const auto* number = std::get_if<int64_t>(&value);
+  if (!number) return std::nullopt;
+  if (std::holds_alternative<bool>(like) && (*number == 0 || *number == 1)) return *number == 1;
+  if (std::holds_alternative<double>(like)) return static_cast<double>(*number);
+  return std::nullopt;
+}
+
+std::optional<int64_t> parse_whole(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// The ids of a list like "0,2", or nothing when it is not one.
+std::optional<std::vector<int>> parse_ids(std::string_view list) {
+  std::vector<int> ids;
+  while (!list.empty()) {
+    const size_t comma = list.find(',');
+    std::string_view item = list.substr(0, comma);
+    list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
+    while (item.starts_with(' ')) item.remove_prefix(1);
+    while (item.ends_with(' ')) item.remove_suffix(1);
+    const std::optional<int64_t> id = parse_whole(item);
+    if (!id || *id < 0 || *id > std::numeric_limits<int>::max()) return std::nullopt;
+    ids.push_back(static_cast<int>(*id));
+  }
+  return ids;
+}
+
+void check_value(const Entry& entry, const FlagValue& value) {
+  const Flag& flag = entry.flag;
+  if (flag.use == refused && value != flag.default_value) {
+    throw Error(cat("FLAGS_", flag.name, " cannot be set to ", shown(value), ": ", flag.why))
+        .fix(cat("leave it at ", shown(flag.default_value)));
+  }
+  const auto* number = std::get_if<int64_t>(&value);
+  if (number && static_cast<double>(*number) < entry.least) {
+    throw Error(cat("FLAGS_", flag.name, " is ", *number, " but must be at least ", entry.least));
+  }
+  if (flag.name == "selected_gpus" && !parse_ids(std::get<std::string>(value))) {
+    throw Error(cat("FLAGS_selected_gpus is ", shown(value), ", which is not a list of GPU ids"))
+        .fix("write it like '0,1'");
+  }
+}
+
+// An environment variable's text as the type that `like` has, or nothing.
+std::optional<FlagValue> parse_like(const FlagValue& like, const std::string& text) {
+  if (std::holds_alternative<std::string>(like)) return text;
+  if (std::holds_alternative<bool>(like)) {
+    std::string lower = text;
+    std::ranges::transform(lower, lower.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    for (const char* yes : {"1", "t", "true", "y", "yes"}) {
+      if (lower == yes) return true;
+    }
+    for (const char* no : {"0", "f", "false", "n", "no"}) {
+      if (lower == no) return false;
+    }
+    return std::nullopt;
+  }
+  if (std::holds_alternative<int64_t>(like)) {
+    if (const std::optional<int64_t> value = parse_whole(text)) return *value;
+    return std::nullopt;
+  }
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0') return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::vector<Flag> list_flags() {
+  const std::lock_guard lock(table().mutex);
+  std::vector<Flag> flags;
+  for (const auto& [name, entry] : table().entries) flags.push_back(entry.flag);
+  return flags;
+}
+
+bool is_flag(std::string_view name) {
+  const std::lock_guard lock(table().mutex);
+  return table().entries.contains(bare(name));
+}
+
+FlagValue get_flag(std::string_view name) {
+  const std::lock_guard lock(table().mutex);
+  return entry_of(name).flag.value;
+}
+
+void set_flag(std::string_view name, const FlagValue& value) {
+  const std::lock_guard lock(table().mutex);
+  Entry& entry = entry_of(name);
+  const std::optional<FlagValue> typed = as_type_of(entry.flag.default_value, value);
+  if (!typed) {
+    throw Error(ErrorKind::type_mismatch,
+                cat("FLAGS_", entry.flag.name, " is ", kTypeNames[entry.flag.value.index()],
+                    " and cannot be set to ", kTypeNames[value.index()], ", ", shown(value)))
+        .fix(cat("its default is ", shown(entry.flag.default_value)));
+  }
+  check_value(entry, *typed);
+  entry.flag.value = *typed;
+}
+
+void read_flags_from_environment() {
+  const std::lock_guard lock(table().mutex);
+  for (auto& [name, entry] : table().entries) {
+    const char* text = std::getenv(cat("FLAGS_", name).c_str());
+    if (!text) continue;
+    const std::optional<FlagValue> value = parse_like(entry.flag.default_value, text);
+    if (!value) {
+      throw Error(cat("the environment variable FLAGS_", name, " is '", text, "', which is not ",
+                      kTypeNames[entry.flag.value.index()]))
+          .fix(cat("unset it, or set it to a value like ", shown(entry.flag.default_value)));
+    }
+    check_value(entry, *value);
+    entry.flag.value = *value;
+  }
+}
+
+bool checks_nan_inf() {
+  return std::get<bool>(get_flag("check_nan_inf")) ||
+         std::get<bool>(get_flag("fast_check_nan_inf"));
+}
+
+std::vector<int> selected_gpus() {
+  return *parse_ids(std::get<std::string>(get_flag("selected_gpus")));
+}
+
+int cpu_num() {
+  const std::lock_guard lock(table().mutex);  // setenv and getenv must not meet
+  const char* text = std::getenv("CPU_NUM");
+  if (!text) {
+    if (std::thread::hardware_concurrency() > 1) {
+      std::fprintf(
+          stderr,
+          "trireme: CPU_NUM is not set, so one CPU replica is used; set CPU_NUM=n to train "
+          "with n of them (this machine has %u cores).\n",
+          std::thread::hardware_concurrency());
+    }
+    ::setenv("CPU_NUM", "1", 1);
+    return 1;
+  }
+  const std::optional<int64_t> value = parse_whole(text);
+  if (!value || *value < 1 || *value > std::numeric_limits<int>::max()) {
+    throw Error(cat("the environment variable CPU_NUM is '", text, "', not a number of replicas"))
+        .fix("set CPU_NUM to a whole number of 1 or more");
+  }
+  return static_cast<int>(*value);
+}
+
+}  // namespace trireme

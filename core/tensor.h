@@ -1,0 +1,118 @@
+// Tensors: typed, shaped views of shared buffers, with optional LoD; SelectedRows; tensor arrays.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/lod.h"
+#include "core/place.h"
+#include "core/shape.h"
+
+namespace trireme {
+
+// A block of memory with one owner count. Either our own, 64-byte aligned, or adopted from
+// somebody (a numpy array, an arena) whose `release` runs when the last tensor lets go.
+class Buffer {
+ public:
+  static std::shared_ptr<Buffer> allocate(size_t bytes);
+  static std::shared_ptr<Buffer> adopt(void* data, size_t bytes, std::function<void()> release);
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  Buffer(std::byte* data, size_t size, std::function<void()> release)
+      : data_(data), size_(size), release_(std::move(release)) {}
+  std::byte* data_;
+  size_t size_;
+  std::function<void()> release_;
+};
+
+// Bytes of tensor memory allocated by this process and not yet freed (adopted buffers excluded).
+size_t allocated_bytes();
+// Number of Buffer::allocate calls so far: tests count that a steady step makes none.
+size_t allocation_count();
+
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(DType dtype, const Shape& shape);  // allocates; contents undefined
+  Tensor(DType dtype, const Shape& shape, std::shared_ptr<Buffer> buffer, size_t offset = 0);
+
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  int64_t numel() const { return shape_.count(); }
+  size_t byte_size() const { return static_cast<size_t>(numel()) * size_of(dtype_); }
+  bool initialized() const { return buffer_ != nullptr; }
+
+  const Lod& lod() const { return lod_; }
+  void set_lod(Lod lod) { lod_ = std::move(lod); }
+  Lod& mutable_lod() { return lod_; }
+
+  void* raw() const { return buffer_ ? buffer_->data() + offset_ : nullptr; }
+  template <class T>
+  T* data() const {  // the caller knows the dtype; a wrong one is an InternalError
+    if (dtype_of<T> != dtype_) wrong_dtype(dtype_of<T>);
+    return static_cast<T*>(raw());
+  }
+  std::span<std::byte> bytes() const {  // empty while there is no buffer
+    return {static_cast<std::byte*>(raw()), buffer_ ? byte_size() : 0};
+  }
+
+  // Makes this dtype and shape, keeping the buffer when it is large enough and nobody else's.
+  // Contents are undefined afterwards; the LoD stays as it was.
+  void resize(DType dtype, const Shape& shape);
+  // Same memory under another shape of equal element count. The LoD is kept while the number of
+  // rows is.
+  Tensor reshaped(const Shape& shape) const;
+  Tensor slice_rows(int64_t begin, int64_t end) const;  // shares memory; no LoD
+  Tensor clone() const;                                 // deep copy, LoD included
+  void copy_from(const Tensor& source);                 // resizes, copies, takes the LoD
+  const std::shared_ptr<Buffer>& buffer() const { return buffer_; }
+  size_t offset() const { return offset_; }
+  std::string describe() const;  // "float32 [64, 784]" and the LoD when there is one
+
+ private:
+  [[noreturn]] void wrong_dtype(DType wanted) const;
+  DType dtype_ = DType::float32;
+  Shape shape_;
+  Lod lod_;
+  std::shared_ptr<Buffer> buffer_;
+  size_t offset_ = 0;
+};
+
+// Some rows of a tall tensor; a row may appear more than once and then counts as a sum.
+struct SelectedRows {
+  std::vector<int64_t> rows;
+  int64_t height = 0;
+  Tensor value;  // [rows.size(), ...]
+};
+
+// Rows with equal numbers added up, in ascending row order.
+SelectedRows merge_rows(const SelectedRows& source);
+
+using TensorArray = std::vector<Tensor>;
+
+template <class T>
+Tensor make_tensor(const Shape& shape, std::span<const T> values);
+template <class T>
+Tensor make_tensor(const Shape& shape, std::initializer_list<T> values) {
+  return make_tensor<T>(shape, std::span<const T>(values.begin(), values.size()));
+}
+Tensor filled(DType dtype, const Shape& shape, double value);
+// To integers truncates and saturates, and NaN becomes 0, so every place gives the same numbers.
+Tensor cast(const Tensor& source, DType dtype);  // LoD kept
+double element_as_double(const Tensor& tensor, int64_t index);
+
+}  // namespace trireme
