@@ -1,0 +1,42 @@
+// Which numbers a random op draws: its seed, its stream, and whether they change from run to run.
+#pragma once
+
+#include "core/random.h"
+#include "ir/kernel.h"
+
+namespace trireme {
+
+enum class Draws {
+  repeat,  // the same numbers at every run
+  change,  // other numbers at every run, the same sequence of runs for the same seed
+};
+
+// A stream has the name of the variable it fills, so that adding, removing or moving an op leaves
+// every other op's numbers as they are. Inside a loop each iteration has numbers of its own.
+class RandomSource {
+ public:
+  // Seed 0 asks the process's seed, which changes from run to run.
+  RandomSource(int64_t seed, uint64_t stream, Draws draws)
+      : seed_(static_cast<uint64_t>(seed)),
+        stream_(stream),
+        draws_(seed == 0 ? Draws::change : draws) {}
+
+  Philox philox(const KernelArgs& k) const;
+
+ private:
+  uint64_t seed_;
+  uint64_t stream_;
+  Draws draws_;
+};
+
+// The source of `slot`, seeded by the op's attribute `seed`.
+RandomSource random_source(const KernelSite& site, std::string_view slot,
+                           Draws draws = Draws::repeat);
+
+// One seed out of two numbers; neighbours give unrelated seeds.
+uint64_t mix_seed(uint64_t seed, uint64_t with);
+
+// How many parts `count` drawn elements are worth, by their number alone.
+int draw_parts(int64_t count);
+
+}  // namespace trireme
