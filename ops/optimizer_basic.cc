@@ -1,7 +1,272 @@
-#include "ir/schema.h"
+// Optimizers of programs of every day: sgd, momentum, lars_momentum, adam. Dense updates are
+// bodies; updates from a SelectedRows gradient are kernels that leave the same numbers.
+#include <cmath>
+
+#include "ops/optimizer_rules.h"
 
 namespace trireme {
+namespace {
 
-void register_optimizer_basic(Registry&) {}
+void sgd_body(Body& b) {
+  b.out("ParamOut") = b.in("Param") - scalar(b, "LearningRate") * b.in("Grad");
+}
+
+// A row named twice moves twice: no merging is needed.
+template <class T>
+KernelFn sgd_sparse(const KernelSite& site) {
+  const int param = site.position("Param"), grad = site.position("Grad");
+  const int rate = site.position("LearningRate"), out = site.out_position("ParamOut");
+  return [=](const KernelArgs& k) {
+    const SelectedRows& rows = std::as_const(*k.ins[grad]).rows();
+    check_sparse_grad(rows, k.in(param));
+    copy_through(k, param, out);
+    if (rows.rows.empty()) return;
+    const auto lr = static_cast<T>(scalar(k, rate));
+    const int64_t width = rows.value.numel() / static_cast<int64_t>(rows.rows.size());
+    const T* value = rows.value.data<T>();
+    for (const int64_t row : rows.rows) {
+      T* p = k.out<T>(out) + row * width;
+      for (int64_t j = 0; j < width; ++j) p[j] -= lr * *value++;
+    }
+  };
+}
+
+void momentum_body(Body& b) {
+  const Expr lr = scalar(b, "LearningRate"), grad = b.in("Grad");
+  const double mu = b.attr<float>("mu");
+  const Expr velocity = b.in("Velocity") * mu + grad;
+  b.out("VelocityOut") = velocity;
+  b.out("ParamOut") = b.attr<bool>("use_nesterov") ? b.in("Param") - (grad + velocity * mu) * lr
+                                                   : b.in("Param") - velocity * lr;
+}
+
+// Rows without a gradient still move: their velocity decays, as it does with a dense gradient of 0.
+template <class T>
+KernelFn momentum_sparse(const KernelSite& site) {
+  const int param = site.position("Param"), grad = site.position("Grad");
+  const int velocity = site.position("Velocity"), rate = site.position("LearningRate");
+  const int param_out = site.out_position("ParamOut");
+  const int velocity_out = site.out_position("VelocityOut");
+  const auto mu = static_cast<T>(site.attr<float>("mu"));
+  const bool nesterov = site.attr<bool>("use_nesterov");
+  return [=](const KernelArgs& k) {
+    const auto lr = static_cast<T>(scalar(k, rate));
+    const T* p = k.in<T>(param);
+    const T* v = k.in<T>(velocity);
+    T* p_out = k.out<T>(param_out);
+    T* v_out = k.out<T>(velocity_out);
+    for_each_element<T>(merged_grad(k, grad, k.in(param)), k.in(param), false, [&](int64_t i, T g) {
+      const T next = v[i] * mu + g;
+      v_out[i] = next;
+      p_out[i] = p[i] - (nesterov ? (g + next * mu) * lr : next * lr);
+    });
+  };
+}
+
+// The step of each parameter is scaled by |Param| / (|Grad| + decay * |Param|), where both norms
+// are above zero; otherwise it is the plain learning rate.
+void lars_momentum_body(Body& b) {
+  const Expr param = b.in("Param"), grad = b.in("Grad"), lr = scalar(b, "LearningRate");
+  const double coeff = b.attr<float>("lars_coeff");
+  const double decay = b.attr<float>("lars_weight_decay");
+  const Expr param_norm = reshape(sqrt(reduce_sum(square(param))), {1});
+  const Expr grad_norm = reshape(sqrt(reduce_sum(square(grad))), {1});
+  const Expr scaled = lr * coeff * param_norm / (grad_norm + param_norm * decay);
+  const Expr usable = logical_and(greater(param_norm, 0.0), greater(grad_norm, 0.0));
+  const Expr local_lr = decay > 0 ? select(usable, scaled, lr) : lr;
+  const Expr velocity =
+      b.in("Velocity") * double{b.attr<float>("mu")} + local_lr * (grad + param * decay);
+  b.out("VelocityOut") = velocity;
+  b.out("ParamOut") = param - velocity;
+}
+
+// The bias corrections are folded into the step and into epsilon:
+// step = lr * sqrt(1 - Beta2Pow) / (1 - Beta1Pow), epsilon * sqrt(1 - Beta2Pow).
+void adam_body(Body& b) {
+  const Expr param = b.in("Param"), grad = b.in("Grad");
+  const auto number = [&](std::string_view slot, std::string_view attr) {
+    return b.has(slot) ? scalar(b, slot) : constant(param, b.attr<float>(attr));
+  };
+  const Expr beta1 = number("Beta1Tensor", "beta1"), beta2 = number("Beta2Tensor", "beta2");
+  const Expr epsilon = number("EpsilonTensor", "epsilon");
+  const Expr beta1_pow = scalar(b, "Beta1Pow"), beta2_pow = scalar(b, "Beta2Pow");
+  const Expr moment1 = beta1 * b.in("Moment1") + (1.0 - beta1) * grad;
+  const Expr moment2 = beta2 * b.in("Moment2") + (1.0 - beta2) * grad * grad;
+  const Expr correction = sqrt(1.0 - beta2_pow);
+  const Expr step = scalar(b, "LearningRate") * correction / (1.0 - beta1_pow);
+  b.out("ParamOut") = param - step * (moment1 / (sqrt(moment2) + epsilon * correction));
+  b.out("Moment1Out") = moment1;
+  b.out("Moment2Out") = moment2;
+  b.out("Beta1PowOut") =
+      reshape_like(cast(beta1_pow * beta1, b.in("Beta1Pow").dtype()), b.in("Beta1Pow"));
+  b.out("Beta2PowOut") =
+      reshape_like(cast(beta2_pow * beta2, b.in("Beta2Pow").dtype()), b.in("Beta2Pow"));
+}
+
+template <class T>
+KernelFn adam_sparse(const KernelSite& site) {
+  struct Slots {
+    int param, grad, rate, moment1, moment2, beta1_pow, beta2_pow, beta1, beta2, epsilon;
+    int param_out, moment1_out, moment2_out, beta1_pow_out, beta2_pow_out;
+  };
+  const Slots at{
+      site.position("Param"),           site.position("Grad"),
+      site.position("LearningRate"),    site.position("Moment1"),
+      site.position("Moment2"),         site.position("Beta1Pow"),
+      site.position("Beta2Pow"),        site.position("Beta1Tensor"),
+      site.position("Beta2Tensor"),     site.position("EpsilonTensor"),
+      site.out_position("ParamOut"),    site.out_position("Moment1Out"),
+      site.out_position("Moment2Out"),  site.out_position("Beta1PowOut"),
+      site.out_position("Beta2PowOut"),
+  };
+  const float beta1_attr = site.attr<float>("beta1"), beta2_attr = site.attr<float>("beta2");
+  const float epsilon_attr = site.attr<float>("epsilon");
+  // Lazy: rows without a gradient stay as they are, moments too.
+  const bool lazy = site.attr<bool>("lazy_mode");
+  return [=](const KernelArgs& k) {
+    const auto number = [&](int slot, float attr) {
+      return static_cast<T>(k.has_in(slot) ? scalar(k, slot) : double{attr});
+    };
+    const T beta1 = number(at.beta1, beta1_attr), beta2 = number(at.beta2, beta2_attr);
+    const auto beta1_pow = static_cast<T>(scalar(k, at.beta1_pow));
+    const auto beta2_pow = static_cast<T>(scalar(k, at.beta2_pow));
+    const T correction = std::sqrt(1 - beta2_pow);
+    const T step = static_cast<T>(scalar(k, at.rate)) * correction / (1 - beta1_pow);
+    const T epsilon = number(at.epsilon, epsilon_attr) * correction;
+    const SelectedRows merged = merged_grad(k, at.grad, k.in(at.param));
+    copy_through(k, at.param, at.param_out);
+    copy_through(k, at.moment1, at.moment1_out);
+    copy_through(k, at.moment2, at.moment2_out);
+    T* p = k.out<T>(at.param_out);
+    T* m1 = k.out<T>(at.moment1_out);
+    T* m2 = k.out<T>(at.moment2_out);
+    for_each_element<T>(merged, k.in(at.param), lazy, [&](int64_t i, T g) {
+      m1[i] = beta1 * m1[i] + (1 - beta1) * g;
+      m2[i] = beta2 * m2[i] + (1 - beta2) * g * g;
+      p[i] -= step * (m1[i] / (std::sqrt(m2[i]) + epsilon));
+    });
+    if (k.has_out(at.beta1_pow_out)) k.out<T>(at.beta1_pow_out)[0] = beta1_pow * beta1;
+    if (k.has_out(at.beta2_pow_out)) k.out<T>(at.beta2_pow_out)[0] = beta2_pow * beta2;
+  };
+}
+
+}  // namespace
+
+void register_optimizer_basic(Registry& ops) {
+  ops.op("sgd")
+      .doc("ParamOut = Param - LearningRate * Grad")
+      .in("Param", "the parameter")
+      .in("LearningRate", "one number")
+      .in("Grad", "its gradient, dense or SelectedRows")
+      .in_optional("MasterParam", "float32 copy of a float16 parameter; not supported yet")
+      .out("ParamOut", "the parameter after the step")
+      .out_optional("MasterParamOut", "the float32 copy after the step; not supported yet")
+      .attr("multi_precision", false, "keep a float32 copy of a float16 parameter")
+      .shape(optimizer_shape({.states = {}, .sparse = true}))
+      .body(sgd_body)
+      .kernel(sparse_update([]<class T>(const KernelSite& s) { return sgd_sparse<T>(s); }),
+              "sparse_gradient")
+      .inplace("Param", "ParamOut")
+      .sample([](Draw& draw) { return optimizer_sample(draw, {}); });
+
+  ops.op("momentum")
+      .doc(
+          "velocity = mu * Velocity + Grad; Param moves by -LearningRate * velocity, or with "
+          "Nesterov's look-ahead by -LearningRate * (Grad + mu * velocity)")
+      .in("Param", "the parameter")
+      .in("Grad", "its gradient, dense or SelectedRows")
+      .in("Velocity", "the shape of Param")
+      .in("LearningRate", "one number")
+      .in_optional("MasterParam", "float32 copy of a float16 parameter; not supported yet")
+      .out("ParamOut", "the parameter after the step")
+      .out("VelocityOut", "the velocity after the step")
+      .out_optional("MasterParamOut", "the float32 copy after the step; not supported yet")
+      .required_attr<float>("mu", "how much of the velocity is kept")
+      .attr("use_nesterov", false, "look ahead by one step of the velocity")
+      .attr("multi_precision", false, "keep a float32 copy of a float16 parameter")
+      .shape(optimizer_shape({.states = {{"Velocity", "VelocityOut"}}, .sparse = true}))
+      .body(momentum_body)
+      .kernel(sparse_update([]<class T>(const KernelSite& s) { return momentum_sparse<T>(s); }),
+              "sparse_gradient")
+      .inplace("Param", "ParamOut")
+      .inplace("Velocity", "VelocityOut")
+      .sample([](Draw& draw) {
+        OpSample sample = optimizer_sample(draw, {"Velocity"});
+        sample.attrs["mu"] = 0.9f;
+        sample.attrs["use_nesterov"] = draw.coin();
+        return sample;
+      });
+
+  ops.op("lars_momentum")
+      .doc(
+          "momentum whose learning rate is scaled per parameter by lars_coeff * |Param| / "
+          "(|Grad| + lars_weight_decay * |Param|)")
+      .in("Param", "the parameter")
+      .in("Grad", "its gradient, dense")
+      .in("Velocity", "the shape of Param")
+      .in("LearningRate", "one number")
+      .out("ParamOut", "the parameter after the step")
+      .out("VelocityOut", "the velocity after the step")
+      .required_attr<float>("mu", "how much of the velocity is kept")
+      .attr("lars_coeff", 0.001f, "scale of the local learning rate")
+      .attr("lars_weight_decay", 0.0005f, "weight decay")
+      .shape(optimizer_shape({.states = {{"Velocity", "VelocityOut"}}}))
+      .body(lars_momentum_body)
+      .inplace("Param", "ParamOut")
+      .inplace("Velocity", "VelocityOut")
+      .sample([](Draw& draw) {
+        OpSample sample = optimizer_sample(draw, {"Velocity"});
+        sample.attrs["mu"] = 0.9f;
+        return sample;
+      });
+
+  ops.op("adam")
+      .doc("Adam. The powers of the betas are those of this step; the op writes the next ones.")
+      .in("Param", "the parameter")
+      .in("Grad", "its gradient, dense or SelectedRows")
+      .in("LearningRate", "one number")
+      .in("Moment1", "running mean of Grad")
+      .in("Moment2", "running mean of Grad squared")
+      .in("Beta1Pow", "beta1 to the number of this step")
+      .in("Beta2Pow", "beta2 to the number of this step")
+      .in_optional("Beta1Tensor", "one number, taken instead of beta1")
+      .in_optional("Beta2Tensor", "one number, taken instead of beta2")
+      .in_optional("EpsilonTensor", "one number, taken instead of epsilon")
+      .in_optional("MasterParam", "float32 copy of a float16 parameter; not supported yet")
+      .out("ParamOut", "the parameter after the step")
+      .out("Moment1Out", "the first moment after the step")
+      .out("Moment2Out", "the second moment after the step")
+      .out("Beta1PowOut", "Beta1Pow * beta1")
+      .out("Beta2PowOut", "Beta2Pow * beta2")
+      .out_optional("MasterParamOut", "the float32 copy after the step; not supported yet")
+      .attr("beta1", 0.9f, "decay of the first moment")
+      .attr("beta2", 0.999f, "decay of the second moment")
+      .attr("epsilon", 1.0e-8f, "keeps the divisor above zero")
+      .attr("lazy_mode", false, "a sparse gradient leaves the moments of other rows alone")
+      .attr("min_row_size_to_use_multithread", int64_t{1000}, "accepted; changes no result")
+      .attr("multi_precision", false, "keep a float32 copy of a float16 parameter")
+      .shape([](OpView& op) {
+        static const ShapeRule common =
+            optimizer_shape({.states = {{"Moment1", "Moment1Out"}, {"Moment2", "Moment2Out"}},
+                             .scalars = {"LearningRate", "Beta1Pow", "Beta2Pow", "Beta1Tensor",
+                                         "Beta2Tensor", "EpsilonTensor"},
+                             .sparse = true});
+        common(op);
+        op.set_out_like("Beta1PowOut", op.in("Beta1Pow"));
+        op.set_out_like("Beta2PowOut", op.in("Beta2Pow"));
+      })
+      .body(adam_body)
+      .kernel(sparse_update([]<class T>(const KernelSite& s) { return adam_sparse<T>(s); }),
+              "sparse_gradient")
+      .inplace("Param", "ParamOut")
+      .inplace("Moment1", "Moment1Out")
+      .inplace("Moment2", "Moment2Out")
+      .inplace("Beta1Pow", "Beta1PowOut")
+      .inplace("Beta2Pow", "Beta2PowOut")
+      .sample([](Draw& draw) {
+        return optimizer_sample(draw, {"Moment1", "Moment2"},
+                                {"LearningRate", "Beta1Pow", "Beta2Pow"});
+      });
+}
 
 }  // namespace trireme

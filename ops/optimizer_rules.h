@@ -1,0 +1,76 @@
+// What optimizer rows share: operand checks, scalars in bodies, and updates from sparse gradients.
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/schema.h"
+
+namespace trireme {
+
+// One state of an optimizer: where it is read and where its new value goes.
+using StatePair = std::pair<std::string, std::string>;
+
+// The shape rule of an optimizer. `states` have Param's shape; the scalars hold one element. Grad
+// has Param's shape, or is SelectedRows of its rows where `sparse` allows that.
+struct OptimizerOperands {
+  std::vector<StatePair> states;  // besides Param -> ParamOut
+  std::vector<std::string> scalars = {"LearningRate"};
+  bool sparse = false;
+};
+ShapeRule optimizer_shape(OptimizerOperands operands);
+
+// A one-element operand in Param's element type, shape [1]; it broadcasts over everything.
+Expr scalar(const Body& b, std::string_view slot);
+
+// The same at run time: the element as a double.
+double scalar(const KernelArgs& k, int position);
+
+// Declines a site whose Grad is dense: those have a body.
+bool grad_is_sparse(const KernelSite& site, std::string* why_not);
+
+// Checks that a run's sparse gradient fits Param: rows inside it, values of its width.
+void check_sparse_grad(const SelectedRows& grad, const Tensor& param);
+
+// The rows of the gradient added up, each once, ascending; checked against Param.
+SelectedRows merged_grad(const KernelArgs& k, int grad_position, const Tensor& param);
+
+// Brings the old value over where the output has memory of its own.
+void copy_through(const KernelArgs& k, int in, int out);
+
+// Calls update(element, gradient) for every element of Param in order; rows that the merged
+// gradient does not name have gradient 0. With `named_only` those rows are left out.
+template <class T, class F>
+void for_each_element(const SelectedRows& merged, const Tensor& param, bool named_only, F update) {
+  const int64_t height = param.shape().at(0);
+  const int64_t width = height == 0 ? 0 : param.numel() / height;
+  const T* value = merged.rows.empty() ? nullptr : merged.value.data<T>();
+  size_t next = 0;  // the first named row not yet passed
+  for (int64_t row = 0; row < height; ++row) {
+    const bool named = next < merged.rows.size() && merged.rows[next] == row;
+    if (!named && named_only) continue;
+    for (int64_t j = 0; j < width; ++j) {
+      update(row * width + j, named ? value[static_cast<int64_t>(next) * width + j] : T{0});
+    }
+    if (named) ++next;
+  }
+}
+
+// A kernel for sites with a sparse gradient: make<T>(site) gives what runs there.
+template <class F>
+KernelMake sparse_update(F make) {
+  const KernelMake by_type = typed<float, double>(make);
+  return [by_type](const KernelSite& site, std::string* why_not) -> std::optional<BoundKernel> {
+    if (!grad_is_sparse(site, why_not)) return std::nullopt;
+    return by_type(site, why_not);
+  };
+}
+
+// A call with a dense gradient for the generated tests: Param, Grad and every state of one random
+// shape, scalars positive. States are drawn from [0.1, 1]: several are under a square root.
+OpSample optimizer_sample(Draw& draw, const std::vector<std::string>& states,
+                          const std::vector<std::string>& scalars = {"LearningRate"});
+
+}  // namespace trireme
