@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/place.h"
@@ -74,6 +75,13 @@ struct Kernel {
 // The type that picks a typed kernel: of the first floating dense input, else of the first input,
 // else of the first output.
 DType kernel_dtype(const KernelSite& site);
+
+// A recomputed op (append_backward's checkpoints) writes its outputs under names with this attribute's
+// text at the end.
+inline constexpr std::string_view kRecomputeSuffix = "recompute_suffix";
+// The name of a random op's stream: that of its output, and when recomputed that of the first time, so
+// that both draw the same numbers.
+std::string stream_name(const KernelSite& site, std::string_view slot);
 
 // typed<float, double>([]<class T>(const KernelSite& site) { return [=](const KernelArgs& k) {...}; })
 template <class... Ts, class F>

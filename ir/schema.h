@@ -161,6 +161,7 @@ class OpSchema {
  private:
   friend class Registry;
   OpSchema& add_attr(AttrSpec spec);
+  OpSchema& add_check(std::function<std::string(const Attribute&)> problem);
   OpSchema& add_slot(std::vector<SlotSpec>& slots, SlotSpec spec);
   std::vector<std::string> grad_out_slots() const;
   OpSchema make_grad_row() const;

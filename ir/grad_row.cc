@@ -1,0 +1,151 @@
+// Gradient ops made from forward rows: the <type>_grad row, and the op that append_backward adds.
+#include "ir/schema.h"
+
+namespace trireme {
+namespace {
+
+// X@GRAD has X's facts where the gradient op reads X, else those of the first gradient that
+// arrives.
+void default_grad_shape(OpView& op) {
+  const OpSchema& forward = *op.schema().forward();
+  const ValueInfo* arriving = nullptr;
+  for (const SlotSpec& slot : op.schema().inputs()) {
+    if (!arriving && slot.name.ends_with(kGradSuffix) && op.position(slot.name) >= 0) {
+      arriving = &op.in(slot.name);
+    }
+  }
+  for (const SlotSpec& slot : op.schema().outputs()) {
+    const std::string of = slot.name.substr(0, slot.name.size() - kGradSuffix.size());
+    const bool reads = op.schema().find_input(of) != nullptr;
+    for (size_t i = 0; i < op.out_count(slot.name); ++i) {
+      if (op.out_position(slot.name, i) < 0) continue;
+      const ValueInfo* like = reads && op.position(of, i) >= 0 ? &op.in(of, i) : arriving;
+      if (!like) continue;
+      ValueInfo& gradient = op.out(slot.name, i);
+      gradient.type = like->type;
+      gradient.dtype = like->dtype;
+      gradient.shape = like->shape;
+      gradient.height = like->height;
+      gradient.lod_level = like->lod_level;
+      gradient.lod = like->lod;
+      gradient.known = like->known;
+      if (of == forward.sparse_grad_slot() && op.has_attr("is_sparse") &&
+          op.attr<bool>("is_sparse") && like->type == VarType::lod_tensor &&
+          like->shape.rank() > 0) {
+        gradient.type = VarType::selected_rows;
+        gradient.height = like->shape.at(0);
+        gradient.shape[0] = Dim();
+      }
+    }
+  }
+}
+
+std::vector<std::string> grad_names(const std::vector<std::string>& names) {
+  std::vector<std::string> grads;
+  for (const std::string& name : names) {
+    grads.push_back(name == kEmptyVar ? name : grad_name(name));
+  }
+  return grads;
+}
+
+// Not facts about the computation: append_backward gives the gradient op its own.
+bool stays_behind(std::string_view attr) {
+  return attr == "op_role" || attr == "op_role_var" || attr == "op_callstack";
+}
+
+}  // namespace
+
+std::vector<std::string> GradMaker::out_grad(std::string_view slot) const {
+  return grad_names(op_.output(slot));
+}
+
+std::vector<std::string> GradMaker::in_grad(std::string_view slot) const {
+  std::vector<std::string> grads = grad_names(op_.input(slot));
+  bool any = false;
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (grads[i] != kEmptyVar && wants_grad_(op_.input(slot)[i])) {
+      any = true;
+    } else {
+      grads[i] = kEmptyVar;
+    }
+  }
+  if (!any) grads.clear();
+  return grads;
+}
+
+std::vector<std::string> OpSchema::grad_out_slots() const {
+  if (!grad_outs_.empty()) return grad_outs_;
+  std::vector<std::string> slots;
+  for (const SlotSpec& slot : outputs_) {
+    if (!slot.intermediate) slots.push_back(slot.name);
+  }
+  return slots;
+}
+
+OpSchema OpSchema::make_grad_row() const {
+  OpSchema row(grad_op_type());
+  row.doc_ = cat("The gradient of ", type_, ".");
+  for (const std::string& name : grad_uses_) {
+    const SlotSpec* slot = find_input(name) ? find_input(name) : find_output(name);
+    if (!slot)
+      throw InternalError(cat("the gradient of ", type_, " uses ", name, ", which is no slot"));
+    SlotSpec use = *slot;
+    use.intermediate = false;
+    row.add_slot(row.inputs_, std::move(use));
+  }
+  for (const std::string& name : grad_out_slots()) {
+    const SlotSpec* slot = find_output(name);
+    if (!slot)
+      throw InternalError(
+          cat("the gradient of ", type_, " reads ", name, "@GRAD, but ", name, " is no output"));
+    row.add_slot(row.inputs_, {.name = grad_name(name),
+                               .doc = cat("gradient of ", name),
+                               .duplicable = slot->duplicable,
+                               .dispensable = true});
+  }
+  for (const SlotSpec& slot : inputs_) {
+    if (slot.no_grad) continue;
+    row.add_slot(row.outputs_, {.name = grad_name(slot.name),
+                                .doc = cat("gradient of ", slot.name),
+                                .duplicable = slot.duplicable,
+                                .dispensable = true});
+  }
+  row.attrs_ = attrs_;
+  row.shape_ = grad_shape_ ? grad_shape_ : default_grad_shape;
+  row.body_ = grad_body_;
+  row.kernels_ = grad_kernels_;
+  row.forward_ = this;
+  return row;
+}
+
+std::vector<OpSpec> OpSchema::make_grad(GradMaker& maker) const {
+  bool wanted = false;
+  for (const SlotSpec& slot : inputs_) {
+    wanted = wanted || (!slot.no_grad && !maker.in_grad(slot.name).empty());
+  }
+  if (!wanted || !differentiable()) return {};
+  if (grad_rule_) {
+    grad_rule_(maker);
+    return maker.take();
+  }
+  // Every slot of the gradient op is written, empty where there is nothing, as the original does.
+  OpSpec spec{.type = grad_op_type()};
+  for (const std::string& name : grad_uses_) {
+    spec.inputs[name] = find_input(name) ? maker.in(name) : maker.out(name);
+  }
+  for (const std::string& name : grad_out_slots()) {
+    spec.inputs[grad_name(name)] = maker.out_grad(name);
+  }
+  for (const SlotSpec& slot : inputs_) {
+    if (!slot.no_grad) spec.outputs[grad_name(slot.name)] = maker.in_grad(slot.name);
+  }
+  for (const auto& [name, value] : maker.op().attrs()) {
+    const bool ours = find_attribute(name) || is_common_attr(name) || is_ignored_attr(name);
+    if (ours && !stays_behind(name)) spec.attrs.emplace(name, value);
+  }
+  std::vector<OpSpec> made;
+  made.push_back(std::move(spec));
+  return made;
+}
+
+}  // namespace trireme

@@ -1,0 +1,282 @@
+// Building rows of the op table, the gradient rows made from them, and the table itself.
+#include "ir/schema.h"
+
+#include <algorithm>
+
+#include "ir/near_match.h"
+
+namespace trireme {
+namespace {
+
+template <class Spec>
+const Spec* find_named(const std::vector<Spec>& specs, std::string_view name) {
+  for (const Spec& spec : specs) {
+    if (spec.name == name) return &spec;
+  }
+  return nullptr;
+}
+
+// Every number in an attribute, whatever its type; nothing for texts and references.
+std::vector<double> numbers_of(const Attribute& value) {
+  return std::visit(
+      [](const auto& v) -> std::vector<double> {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_arithmetic_v<T>) {
+          return {static_cast<double>(v)};
+        } else if constexpr (std::is_same_v<T, std::vector<int32_t>> ||
+                             std::is_same_v<T, std::vector<int64_t>> ||
+                             std::is_same_v<T, std::vector<float>> ||
+                             std::is_same_v<T, std::vector<double>>) {
+          return std::vector<double>(v.begin(), v.end());
+        } else {
+          return {};
+        }
+      },
+      value);
+}
+
+}  // namespace
+
+OpSchema& OpSchema::doc(std::string text) {
+  doc_ = std::move(text);
+  return *this;
+}
+
+OpSchema& OpSchema::add_slot(std::vector<SlotSpec>& slots, SlotSpec spec) {
+  if (find_named(slots, spec.name)) {
+    throw InternalError(cat("row ", type_, " names slot ", spec.name, " twice"));
+  }
+  slots.push_back(std::move(spec));
+  return *this;
+}
+
+OpSchema& OpSchema::in(std::string name, std::string doc) {
+  return add_slot(inputs_, {.name = std::move(name), .doc = std::move(doc)});
+}
+OpSchema& OpSchema::in_list(std::string name, std::string doc) {
+  return add_slot(inputs_, {.name = std::move(name), .doc = std::move(doc), .duplicable = true});
+}
+OpSchema& OpSchema::in_optional(std::string name, std::string doc) {
+  return add_slot(inputs_, {.name = std::move(name), .doc = std::move(doc), .dispensable = true});
+}
+OpSchema& OpSchema::in_optional_list(std::string name, std::string doc) {
+  return add_slot(
+      inputs_,
+      {.name = std::move(name), .doc = std::move(doc), .duplicable = true, .dispensable = true});
+}
+OpSchema& OpSchema::out(std::string name, std::string doc) {
+  return add_slot(outputs_, {.name = std::move(name), .doc = std::move(doc)});
+}
+OpSchema& OpSchema::out_list(std::string name, std::string doc) {
+  return add_slot(outputs_, {.name = std::move(name), .doc = std::move(doc), .duplicable = true});
+}
+OpSchema& OpSchema::out_optional(std::string name, std::string doc) {
+  return add_slot(outputs_, {.name = std::move(name), .doc = std::move(doc), .dispensable = true});
+}
+OpSchema& OpSchema::out_intermediate(std::string name, std::string doc) {
+  return add_slot(outputs_, {.name = std::move(name), .doc = std::move(doc), .intermediate = true});
+}
+
+OpSchema& OpSchema::add_attr(AttrSpec spec) {
+  if (find_attribute(spec.name)) {
+    throw InternalError(cat("row ", type_, " names attribute ", spec.name, " twice"));
+  }
+  if (spec.fallback) spec.type = type_of(*spec.fallback);
+  attrs_.push_back(std::move(spec));
+  return *this;
+}
+
+OpSchema& OpSchema::add_check(std::function<std::string(const Attribute&)> problem) {
+  if (attrs_.empty())
+    throw InternalError(cat("row ", type_, " checks an attribute before naming one"));
+  AttrSpec& spec = attrs_.back();
+  if (!spec.problem) {
+    spec.problem = std::move(problem);
+    return *this;
+  }
+  spec.problem = [first = std::move(spec.problem),
+                  second = std::move(problem)](const Attribute& value) {
+    std::string text = first(value);
+    return text.empty() ? second(value) : text;
+  };
+  return *this;
+}
+
+OpSchema& OpSchema::at_least(double low) {
+  return add_check([low](const Attribute& value) -> std::string {
+    for (const double number : numbers_of(value)) {
+      if (!(number >= low)) return cat("it must be at least ", low);
+    }
+    return {};
+  });
+}
+
+OpSchema& OpSchema::between(double low, double high) {
+  return add_check([low, high](const Attribute& value) -> std::string {
+    for (const double number : numbers_of(value)) {
+      if (!(number >= low && number <= high)) return cat("it must be from ", low, " to ", high);
+    }
+    return {};
+  });
+}
+
+OpSchema& OpSchema::one_of(std::vector<std::string> choices) {
+  return add_check([choices = std::move(choices)](const Attribute& value) -> std::string {
+    const auto* text = std::get_if<std::string>(&value);
+    if (text && std::find(choices.begin(), choices.end(), *text) != choices.end()) return {};
+    std::string problem = cat("it must be one of '", join(choices, "', '"), "'");
+    const auto near = text ? near_matches(*text, choices) : std::vector<std::string>{};
+    if (!near.empty()) problem += cat("; did you mean '", near.front(), "'?");
+    return problem;
+  });
+}
+
+OpSchema& OpSchema::shape(ShapeRule rule) {
+  shape_ = std::move(rule);
+  return *this;
+}
+OpSchema& OpSchema::body(BodyRule rule) {
+  body_ = std::move(rule);
+  return *this;
+}
+OpSchema& OpSchema::kernel(KernelMake make, std::string name, Device device) {
+  kernels_.push_back({device, std::move(name), std::move(make)});
+  return *this;
+}
+OpSchema& OpSchema::vjp(VjpRule rule) {
+  vjp_ = std::move(rule);
+  return *this;
+}
+
+OpSchema& OpSchema::grad(std::vector<std::string> uses) {
+  has_grad_ = true;
+  grad_uses_ = std::move(uses);
+  return *this;
+}
+OpSchema& OpSchema::grad_outs(std::vector<std::string> slots) {
+  grad_outs_ = std::move(slots);
+  return *this;
+}
+OpSchema& OpSchema::no_grad(std::vector<std::string> in_slots) {
+  for (const std::string& name : in_slots) {
+    const auto slot = std::find_if(inputs_.begin(), inputs_.end(),
+                                   [&](const SlotSpec& spec) { return spec.name == name; });
+    if (slot == inputs_.end()) throw InternalError(cat("row ", type_, " has no input slot ", name));
+    slot->no_grad = true;
+  }
+  return *this;
+}
+OpSchema& OpSchema::grad_type(std::string type) {
+  grad_type_ = std::move(type);
+  return *this;
+}
+OpSchema& OpSchema::grad_shape(ShapeRule rule) {
+  grad_shape_ = std::move(rule);
+  return *this;
+}
+OpSchema& OpSchema::grad_body(BodyRule rule) {
+  grad_body_ = std::move(rule);
+  return *this;
+}
+OpSchema& OpSchema::grad_kernel(KernelMake make, std::string name, Device device) {
+  grad_kernels_.push_back({device, std::move(name), std::move(make)});
+  return *this;
+}
+OpSchema& OpSchema::grad_maker(GradRule rule) {
+  grad_rule_ = std::move(rule);
+  return *this;
+}
+OpSchema& OpSchema::sparse_grad(std::string in_slot) {
+  sparse_grad_slot_ = std::move(in_slot);
+  return *this;
+}
+OpSchema& OpSchema::inplace(std::string in_slot, std::string out_slot) {
+  inplace_.emplace_back(std::move(in_slot), std::move(out_slot));
+  return *this;
+}
+OpSchema& OpSchema::traits(OpTraits traits) {
+  traits.primitive |= traits_.primitive;
+  traits_ = std::move(traits);
+  return *this;
+}
+OpSchema& OpSchema::sample(SampleRule rule) {
+  samples_.push_back(std::move(rule));
+  return *this;
+}
+OpSchema& OpSchema::tolerance(double relative, std::string reason) {
+  tolerance_ = relative;
+  tolerance_reason_ = std::move(reason);
+  return *this;
+}
+
+const SlotSpec* OpSchema::find_input(std::string_view name) const {
+  return find_named(inputs_, name);
+}
+const SlotSpec* OpSchema::find_output(std::string_view name) const {
+  return find_named(outputs_, name);
+}
+const AttrSpec* OpSchema::find_attribute(std::string_view name) const {
+  return find_named(attrs_, name);
+}
+
+OpSchema& Registry::op(std::string type) {
+  auto [row, fresh] = rows_.try_emplace(type, nullptr);
+  if (!fresh) throw InternalError(cat("the op table has two rows for ", type));
+  row->second = std::make_unique<OpSchema>(std::move(type));
+  return *row->second;
+}
+
+OpSchema& Registry::primitive(std::string type) {
+  if (!type.starts_with("p.")) throw InternalError(cat("primitive ", type, " must start with p."));
+  OpSchema& row = op(std::move(type));
+  row.traits_.primitive = true;
+  return row;
+}
+
+const OpSchema* Registry::find(std::string_view type) const {
+  const auto row = rows_.find(type);
+  return row == rows_.end() ? nullptr : row->second.get();
+}
+
+const OpSchema& Registry::get(std::string_view type) const {
+  if (const OpSchema* row = find(type)) return *row;
+  std::vector<std::string> names;
+  for (const auto& [name, row] : rows_) {
+    if (!row->traits_.primitive) names.push_back(name);
+  }
+  Error error(ErrorKind::unimplemented, cat("there is no operator '", type, "'"));
+  const auto near = near_matches(type, names);
+  if (!near.empty()) error.fix(cat("did you mean ", join(near, " or "), "?"));
+  throw error;
+}
+
+std::vector<const OpSchema*> Registry::rows() const {
+  std::vector<const OpSchema*> rows;
+  for (const auto& [name, row] : rows_) rows.push_back(row.get());
+  return rows;
+}
+
+// A gradient row written by hand wins over the generated one.
+void Registry::finish() {
+  std::vector<OpSchema*> forward;
+  for (const auto& [name, row] : rows_) {
+    if (row->has_grad_) forward.push_back(row.get());
+  }
+  for (const OpSchema* row : forward) {
+    const std::string type = row->grad_op_type();
+    if (find(type)) continue;
+    rows_.emplace(type, std::make_unique<OpSchema>(row->make_grad_row()));
+  }
+}
+
+const Registry& op_table() {
+  static const Registry table = [] {
+    Registry ops;
+    register_all_ops(ops);
+    ops.finish();
+    return ops;
+  }();
+  return table;
+}
+
+}  // namespace trireme
