@@ -41,10 +41,12 @@ Lod lengths_from_lod(const Lod& offsets) {
 
 std::string lod_problem(const Lod& offsets, int64_t rows) {
   for (size_t level = 0; level < offsets.size(); ++level) {
-    const std::vector<int64_t>& ends = offsets[level];
-    if (ends.size() < 2) {
-      return cat("level ", level, " has ", ends.size(), " offsets; it needs at least 2");
+    if (offsets[level].size() < 2) {
+      return cat("level ", level, " needs at least 2 offsets but has ", offsets[level].size());
     }
+  }
+  for (size_t level = 0; level < offsets.size(); ++level) {
+    const std::vector<int64_t>& ends = offsets[level];
     if (ends.front() != 0) return cat("level ", level, " starts at ", ends.front(), ", not at 0");
     for (size_t i = 1; i < ends.size(); ++i) {
       if (ends[i] < ends[i - 1]) {
