@@ -29,6 +29,8 @@ class GradientClip;  // layers/
 enum class VarType : int {
   lod_tensor = 7, selected_rows = 8, feed_minibatch = 9, fetch_list = 10, step_scopes = 11,
   lod_rank_table = 12, lod_tensor_array = 13, place_list = 14, reader = 15, raw = 17, tuple = 18,
+  // Of 2.4; read, kept and written, not run.
+  string = 25, strings = 26, vocab = 27, feed_list = 28, pstring = 29, sparse_coo = 30, sparse_csr = 31,
 };
 std::string_view name_of(VarType type);  // "LOD_TENSOR", ...
 
@@ -216,6 +218,7 @@ class Block {
  private:
   friend class Program;
   Block(Program& program, int index, int parent) : program_(&program), index_(index), parent_(parent) {}
+  void rename_in_ops(const std::string& from, const std::string& to);
   Program* program_;
   int index_;
   int parent_;
@@ -227,6 +230,10 @@ class Block {
   std::vector<std::unique_ptr<Var>> removed_vars_;
   std::vector<std::unique_ptr<Op>> removed_ops_;
 };
+
+// Adds op, operands (slot, name, type, shape) and the user's line. Where ops nest, the innermost
+// is the one that is named.
+Error& add_op_context(Error& error, const Op& op);
 
 inline constexpr int64_t kProgramVersion = 2004002;
 
@@ -246,7 +253,7 @@ class Program : public std::enable_shared_from_this<Program> {
   Block& global_block() const { return *blocks_.front(); }
   Block& current_block() const { return *blocks_[current_]; }
   int current_index() const { return current_; }
-  void set_current(int index) { current_ = index; }
+  void set_current(int index);    // Error (out_of_range) when there is none
   Block& create_block(int parent = -2);  // -2: child of the current block; becomes current
   void rollback();                       // the current block's parent becomes current
   // Blocks by the numbers of `kept`, renumbered in that order; sub-block attributes follow.
