@@ -79,6 +79,8 @@ class Error : public std::exception {
 };
 
 // The world's failure: a file, a peer, a full disk.
+// `throw IoError(text).fix(advice)` throws a plain Error, as fix() returns one: tell errors apart
+// by kind(), not by the type that is caught.
 class IoError : public Error {
  public:
   explicit IoError(std::string message) : Error(ErrorKind::external, std::move(message)) {}

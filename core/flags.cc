@@ -192,6 +192,7 @@ Entry& entry_of(std::string_view name) {
   std::ranges::sort(near);
   if (near.size() > 3) near.resize(3);
   std::vector<std::string> names;
+  names.reserve(near.size());
   for (auto& [distance, known] : near) names.push_back(std::move(known));
 
   Error error(cat("there is no flag named FLAGS_", bare(name)));
