@@ -1,4 +1,4 @@
-// Optimizers of programs of every day: sgd, momentum, lars_momentum, adam. Dense updates are
+// Optimizers of programs of every day: sgd, momentum, adam. Dense updates are
 // bodies; updates from a SelectedRows gradient are kernels that leave the same numbers.
 #include <cmath>
 
@@ -61,23 +61,6 @@ KernelFn momentum_sparse(const KernelSite& site) {
       p_out[i] = p[i] - (nesterov ? (g + next * mu) * lr : next * lr);
     });
   };
-}
-
-// The step of each parameter is scaled by |Param| / (|Grad| + decay * |Param|), where both norms
-// are above zero; otherwise it is the plain learning rate.
-void lars_momentum_body(Body& b) {
-  const Expr param = b.in("Param"), grad = b.in("Grad"), lr = scalar(b, "LearningRate");
-  const double coeff = b.attr<float>("lars_coeff");
-  const double decay = b.attr<float>("lars_weight_decay");
-  const Expr param_norm = reshape(sqrt(reduce_sum(square(param))), {1});
-  const Expr grad_norm = reshape(sqrt(reduce_sum(square(grad))), {1});
-  const Expr scaled = lr * coeff * param_norm / (grad_norm + param_norm * decay);
-  const Expr usable = logical_and(greater(param_norm, 0.0), greater(grad_norm, 0.0));
-  const Expr local_lr = decay > 0 ? select(usable, scaled, lr) : lr;
-  const Expr velocity =
-      b.in("Velocity") * double{b.attr<float>("mu")} + local_lr * (grad + param * decay);
-  b.out("VelocityOut") = velocity;
-  b.out("ParamOut") = param - velocity;
 }
 
 // The bias corrections are folded into the step and into epsilon:
@@ -194,29 +177,6 @@ void register_optimizer_basic(Registry& ops) {
         OpSample sample = optimizer_sample(draw, {"Velocity"});
         sample.attrs["mu"] = 0.9f;
         sample.attrs["use_nesterov"] = draw.coin();
-        return sample;
-      });
-
-  ops.op("lars_momentum")
-      .doc(
-          "momentum whose learning rate is scaled per parameter by lars_coeff * |Param| / "
-          "(|Grad| + lars_weight_decay * |Param|)")
-      .in("Param", "the parameter")
-      .in("Grad", "its gradient, dense")
-      .in("Velocity", "the shape of Param")
-      .in("LearningRate", "one number")
-      .out("ParamOut", "the parameter after the step")
-      .out("VelocityOut", "the velocity after the step")
-      .required_attr<float>("mu", "how much of the velocity is kept")
-      .attr("lars_coeff", 0.001f, "scale of the local learning rate")
-      .attr("lars_weight_decay", 0.0005f, "weight decay")
-      .shape(optimizer_shape({.states = {{"Velocity", "VelocityOut"}}}))
-      .body(lars_momentum_body)
-      .inplace("Param", "ParamOut")
-      .inplace("Velocity", "VelocityOut")
-      .sample([](Draw& draw) {
-        OpSample sample = optimizer_sample(draw, {"Velocity"});
-        sample.attrs["mu"] = 0.9f;
         return sample;
       });
 

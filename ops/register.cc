@@ -32,6 +32,7 @@ void register_lstm(Registry& ops);
 void register_gru(Registry& ops);
 void register_optimizer_basic(Registry& ops);
 void register_optimizer_adaptive(Registry& ops);
+void register_optimizer_norm(Registry& ops);
 void register_average(Registry& ops);
 void register_control(Registry& ops);
 void register_host(Registry& ops);
@@ -66,6 +67,7 @@ void register_all_ops(Registry& ops) {
   register_gru(ops);
   register_optimizer_basic(ops);
   register_optimizer_adaptive(ops);
+  register_optimizer_norm(ops);
   register_average(ops);
   register_control(ops);
   register_host(ops);
