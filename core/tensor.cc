@@ -317,23 +317,33 @@ template Tensor make_tensor<bfloat16>(const Shape&, std::span<const bfloat16>);
 template Tensor make_tensor<float>(const Shape&, std::span<const float>);
 template Tensor make_tensor<double>(const Shape&, std::span<const double>);
 
+void fill(const Tensor& target, double value, int64_t begin, int64_t end) {
+  with_type(target.dtype(), [&]<class T>() {
+    T* out = target.data<T>();
+    std::fill(out + begin, out + end, convert<T>(value));
+  });
+}
+
 Tensor filled(DType dtype, const Shape& shape, double value) {
   Tensor result(dtype, shape);
-  with_type(dtype,
-            [&]<class T>() { std::fill_n(result.data<T>(), result.numel(), convert<T>(value)); });
+  fill(result, value, 0, result.numel());
   return result;
+}
+
+void cast_elements(const Tensor& source, const Tensor& target, int64_t begin, int64_t end) {
+  with_type(source.dtype(), [&]<class From>() {
+    with_type(target.dtype(), [&]<class To>() {
+      const From* in = source.data<From>();
+      std::transform(in + begin, in + end, target.data<To>() + begin, convert<To, From>);
+    });
+  });
 }
 
 Tensor cast(const Tensor& source, DType dtype) {
   promise(source.initialized(), "a tensor that is cast holds data");
   Tensor result(dtype, source.shape());
   result.set_lod(source.lod());
-  with_type(source.dtype(), [&]<class From>() {
-    with_type(dtype, [&]<class To>() {
-      const From* in = source.data<From>();
-      std::transform(in, in + source.numel(), result.data<To>(), convert<To, From>);
-    });
-  });
+  cast_elements(source, result, 0, source.numel());
   return result;
 }
 

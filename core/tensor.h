@@ -111,6 +111,9 @@ Tensor make_tensor(const Shape& shape, std::initializer_list<T> values) {
   return make_tensor<T>(shape, std::span<const T>(values.begin(), values.size()));
 }
 Tensor filled(DType dtype, const Shape& shape, double value);
+// Elements [begin, end) of a tensor that has memory already.
+void fill(const Tensor& target, double value, int64_t begin, int64_t end);
+void cast_elements(const Tensor& source, const Tensor& target, int64_t begin, int64_t end);
 // To integers truncates and saturates, and NaN becomes 0, so every place gives the same numbers.
 Tensor cast(const Tensor& source, DType dtype);  // LoD kept
 double element_as_double(const Tensor& tensor, int64_t index);
