@@ -1,7 +1,446 @@
-#include "ir/schema.h"
+// Elementwise primitives: one number in, one number out, with numpy broadcasting.
+#include <cmath>
+#include <type_traits>
+
+#include "ops/loops.h"
+#include "ops/rules.h"
 
 namespace trireme {
+namespace {
 
-void register_primitive_elementwise(Registry&) {}
+void rule(OpView& op, DType dtype, const Shape& shape) { op.set_out("Out", dtype, shape); }
+
+// ---- one operand
+
+template <class T, class R, class F>
+BoundKernel unary_kernel(const KernelSite& site, F f) {
+  const int64_t n = site.out("Out").shape.count();
+  return {[n, f](const KernelArgs& k) {
+            const T* a = k.in<T>(0);
+            R* out = k.out<R>(0);
+            const auto [begin, end] = k.range(n);
+            for (int64_t i = begin; i < end; ++i) out[i] = static_cast<R>(f(a[i]));
+          },
+          parts_for(n)};
+}
+
+// The result has the operand's type, or R.
+template <class R, class... Ts, class F>
+OpSchema& unary(Registry& ops, const char* name, const char* doc, F f) {
+  constexpr bool kSame = std::is_void_v<R>;
+  return ops.primitive(name)
+      .doc(doc)
+      .in("A", "any shape")
+      .out("Out", doc)
+      .shape([](OpView& op) {
+        const ValueInfo& a = op.in("A");
+        if constexpr (kSame) {
+          rule(op, a.dtype, a.shape);
+        } else {
+          rule(op, dtype_of<R>, a.shape);
+        }
+        carry_lod(op, "Out", {"A"});
+      })
+      .kernel(typed_by<Ts...>("A", [f]<class T>(const KernelSite& site) {
+        return unary_kernel<T, std::conditional_t<kSame, T, R>>(site, f);
+      }));
+}
+
+void no_slope(Vjp& v) { v.set(0, full_like(v.in(0), 0.0)); }
+
+void register_unary(Registry& ops) {
+  unary<void, float, double, int32_t, int64_t>(ops, "p.neg", "-A", [](auto a) {
+    if constexpr (std::is_integral_v<decltype(a)>) {
+      return static_cast<decltype(a)>(0 - static_cast<std::make_unsigned_t<decltype(a)>>(a));
+    } else {
+      return -a;
+    }
+  }).vjp([](Vjp& v) { v.set(0, -v.grad()); });
+  unary<void, float, double, int32_t, int64_t>(ops, "p.abs", "|A|", [](auto a) {
+    return a < 0 ? -a : a;
+  }).vjp([](Vjp& v) { v.set(0, v.grad() * sign(v.in(0))); });
+  unary<void, float, double, int32_t, int64_t>(ops, "p.sign", "-1, 0 or 1", [](auto a) {
+    return (a > 0) - (a < 0);
+  }).vjp(no_slope);
+  unary<void, float, double, int32_t, int64_t>(ops, "p.square", "A * A", [](auto a) {
+    if constexpr (std::is_integral_v<decltype(a)>) {
+      const auto wide = static_cast<std::make_unsigned_t<decltype(a)>>(a);
+      return wide * wide;
+    } else {
+      return a * a;
+    }
+  }).vjp([](Vjp& v) { v.set(0, v.grad() * (2.0 * v.in(0))); });
+
+  const auto real = [&ops](const char* name, const char* doc, auto f) -> OpSchema& {
+    return unary<void, float, double>(ops, name, doc, f);
+  };
+  real("p.exp", "e to the A", [](auto a) { return std::exp(a); }).vjp([](Vjp& v) {
+    v.set(0, v.grad() * v.out());
+  });
+  real("p.log", "natural logarithm", [](auto a) { return std::log(a); }).vjp([](Vjp& v) {
+    v.set(0, v.grad() / v.in(0));
+  });
+  real("p.log1p", "log(1 + A)", [](auto a) { return std::log1p(a); }).vjp([](Vjp& v) {
+    v.set(0, v.grad() / (v.in(0) + 1.0));
+  });
+  real("p.sqrt", "square root", [](auto a) { return std::sqrt(a); }).vjp([](Vjp& v) {
+    v.set(0, v.grad() * 0.5 / v.out());
+  });
+  real("p.rsqrt", "1 / sqrt(A)", [](auto a) { return 1 / std::sqrt(a); }).vjp([](Vjp& v) {
+    v.set(0, v.grad() * -0.5 * v.out() * v.out() * v.out());
+  });
+  real("p.reciprocal", "1 / A", [](auto a) { return 1 / a; }).vjp([](Vjp& v) {
+    v.set(0, -v.grad() * v.out() * v.out());
+  });
+  real("p.tanh", "hyperbolic tangent", [](auto a) { return std::tanh(a); }).vjp([](Vjp& v) {
+    v.set(0, v.grad() * (1.0 - v.out() * v.out()));
+  });
+  real("p.sigmoid", "1 / (1 + exp(-A))", [](auto a) {
+    return 1 / (1 + std::exp(-a));
+  }).vjp([](Vjp& v) { v.set(0, v.grad() * v.out() * (1.0 - v.out())); });
+  real("p.sin", "sine", [](auto a) { return std::sin(a); }).vjp([](Vjp& v) {
+    v.set(0, v.grad() * cos(v.in(0)));
+  });
+  real("p.cos", "cosine", [](auto a) { return std::cos(a); }).vjp([](Vjp& v) {
+    v.set(0, -v.grad() * sin(v.in(0)));
+  });
+  real("p.erf", "error function", [](auto a) { return std::erf(a); }).vjp([](Vjp& v) {
+    constexpr double kTwoOverRootPi = 1.1283791670955126;
+    v.set(0, v.grad() * kTwoOverRootPi * exp(-square(v.in(0))));
+  });
+  real("p.floor", "largest whole number not above", [](auto a) {
+    return std::floor(a);
+  }).vjp(no_slope);
+  real("p.ceil", "smallest whole number not below", [](auto a) {
+    return std::ceil(a);
+  }).vjp(no_slope);
+  real("p.round", "nearest whole number, halves away from zero", [](auto a) {
+    return std::round(a);
+  }).vjp(no_slope);
+  unary<bool, float, double>(ops, "p.is_finite", "neither infinite nor NaN",
+                             [](auto a) { return std::isfinite(a); });
+  unary<bool, bool>(ops, "p.not", "logical negation", [](bool a) { return !a; });
+}
+
+// ---- two operands
+
+template <class R, class T, class F>
+void binary_run(R* out, const T* a, int64_t a_step, const T* b, int64_t b_step, int64_t n, F f) {
+  if (a_step == 1 && b_step == 1) {
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(f(a[i], b[i]));
+  } else if (a_step == 1 && b_step == 0) {
+    const T fixed = *b;
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(f(a[i], fixed));
+  } else {
+    for (int64_t i = 0; i < n; ++i) {
+      out[i] = static_cast<R>(f(a[i * a_step], b[i * b_step]));
+    }
+  }
+}
+
+template <class T, class R, class F>
+BoundKernel binary_kernel(const KernelSite& site, F f) {
+  const Shape& out = site.out("Out").shape;
+  const Walk<2> walk(out, {broadcast_strides(site.in("A").shape, out),
+                           broadcast_strides(site.in("B").shape, out)});
+  return {[walk, f](const KernelArgs& k) {
+            const T* a = k.in<T>(0);
+            const T* b = k.in<T>(1);
+            R* result = k.out<R>(0);
+            walk.runs(k.range(walk.count()), [&](int64_t at, const auto& offset, int64_t n) {
+              binary_run(result + at, a + offset[0], walk.step(0), b + offset[1], walk.step(1), n,
+                         f);
+            });
+          },
+          parts_for(walk.count())};
+}
+
+void binary_rule(OpView& op, std::optional<DType> result) {
+  const ValueInfo& a = op.in("A");
+  const ValueInfo& b = op.in("B");
+  if (a.dtype != b.dtype) {
+    throw op.error(cat("the operands are ", name_of(a.dtype), " and ", name_of(b.dtype)))
+        .fix("cast one of them to the type of the other");
+  }
+  rule(op, result.value_or(a.dtype), broadcast_shapes(op, a.shape, b.shape, -1));
+  carry_lod(op, "Out", {"A", "B"});
+}
+
+template <class R, class... Ts, class F>
+OpSchema& binary(Registry& ops, const char* name, const char* doc, F f) {
+  constexpr bool kSame = std::is_void_v<R>;
+  return ops.primitive(name)
+      .doc(doc)
+      .in("A", "any shape")
+      .in("B", "A's type; broadcast with A as numpy does")
+      .out("Out", doc)
+      .shape([](OpView& op) {
+        if constexpr (kSame) {
+          binary_rule(op, {});
+        } else {
+          binary_rule(op, dtype_of<R>);
+        }
+      })
+      .kernel(typed_by<Ts...>("A", [f]<class T>(const KernelSite& site) {
+        return binary_kernel<T, std::conditional_t<kSame, T, R>>(site, f);
+      }));
+}
+
+// Whether operand i may have been repeated along some dimension of the result. Extents that are not
+// known yet count as repeated unless every other operand leaves that dimension alone.
+bool may_be_repeated(const Vjp& v, size_t i) {
+  const int rank = v.out().rank();
+  const Shape& own = v.in(i).shape();
+  if (own.rank() < rank) return true;
+  for (int d = 0; d < rank; ++d) {
+    const Dim extent = own[d];
+    if (extent.known() && extent != Dim(1)) continue;
+    if (extent == v.out().shape()[d] && extent.known()) continue;
+    for (size_t other = 0; other < v.in_size(); ++other) {
+      const Shape& shape = v.in(other).shape();
+      const int axis = d - (rank - shape.rank());
+      if (other != i && axis >= 0 && shape[axis] != Dim(1)) return true;
+    }
+  }
+  return false;
+}
+
+// States the gradient of operand i, added up over the dimensions along which it was repeated.
+void set_operand(Vjp& v, size_t i, Expr gradient) {
+  v.set(i, may_be_repeated(v, i) ? sum_to_like(gradient, v.in(i)) : gradient);
+}
+
+template <class T>
+using Wrapping = std::conditional_t<sizeof(T) <= 4, uint32_t, uint64_t>;
+
+// Whole numbers wrap around instead of overflowing.
+template <class T, class F>
+T whole_or_real(T a, T b, F f) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(f(static_cast<Wrapping<T>>(a), static_cast<Wrapping<T>>(b)));
+  } else {
+    return f(a, b);
+  }
+}
+
+template <class T>
+void refuse_zero_divisor(T b) {
+  if (b == 0) {
+    throw Error("a whole number is divided by zero")
+        .fix("keep zeros out of the divisor, or cast the operands to float32 first");
+  }
+}
+
+template <class T>
+T divide(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    refuse_zero_divisor(b);
+    if (b == T(-1)) return static_cast<T>(0 - static_cast<Wrapping<T>>(a));  // the least a / -1
+    return static_cast<T>(a / b);
+  } else {
+    return a / b;
+  }
+}
+
+// The remainder has the sign of the divisor, and floor_divided(a, b) * b + remainder == a.
+template <class T>
+T remainder_of(T a, T b) {
+  T rest;
+  if constexpr (std::is_integral_v<T>) {
+    refuse_zero_divisor(b);
+    rest = b == T(-1) ? T(0) : static_cast<T>(a % b);
+  } else {
+    rest = std::fmod(a, b);
+  }
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+template <class T>
+T floor_divided(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    const T quotient = divide(a, b);
+    const bool inexact = b != T(-1) && a % b != 0;
+    return inexact && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+  } else {
+    return std::floor(a / b);
+  }
+}
+
+void register_arithmetic(Registry& ops) {
+  const auto small = [&ops](const char* name, const char* doc, auto f) -> OpSchema& {
+    return binary<void, float, double, int32_t, int64_t, int8_t, uint8_t>(ops, name, doc, f);
+  };
+  const auto number = [&ops](const char* name, const char* doc, auto f) -> OpSchema& {
+    return binary<void, float, double, int32_t, int64_t>(ops, name, doc, f);
+  };
+  small("p.add", "A + B", [](auto a, auto b) {
+    return whole_or_real(a, b, [](auto x, auto y) { return x + y; });
+  }).vjp([](Vjp& v) {
+    set_operand(v, 0, v.grad());
+    set_operand(v, 1, v.grad());
+  });
+  small("p.sub", "A - B", [](auto a, auto b) {
+    return whole_or_real(a, b, [](auto x, auto y) { return x - y; });
+  }).vjp([](Vjp& v) {
+    set_operand(v, 0, v.grad());
+    set_operand(v, 1, -v.grad());
+  });
+  small("p.mul", "A * B", [](auto a, auto b) {
+    return whole_or_real(a, b, [](auto x, auto y) { return x * y; });
+  }).vjp([](Vjp& v) {
+    set_operand(v, 0, v.grad() * v.in(1));
+    set_operand(v, 1, v.grad() * v.in(0));
+  });
+  number("p.div", "A / B; whole numbers are cut towards zero", [](auto a, auto b) {
+    return divide(a, b);
+  }).vjp([](Vjp& v) {
+    set_operand(v, 0, v.grad() / v.in(1));
+    set_operand(v, 1, -v.grad() * v.out() / v.in(1));
+  });
+  number("p.pow", "A to the power B", [](auto a, auto b) {
+    if constexpr (std::is_integral_v<decltype(a)>) {
+      return std::llrint(std::pow(static_cast<double>(a), static_cast<double>(b)));
+    } else {
+      return std::pow(a, b);
+    }
+  }).vjp([](Vjp& v) {
+    const Expr a = v.in(0), b = v.in(1), g = v.grad();
+    set_operand(v, 0, g * b * pow(a, b - 1.0));
+    // 0 to the power b does not move with b, though its logarithm has no end.
+    const Expr slope = g * v.out() * log(a);
+    set_operand(v, 1, select(equal(a, 0.0), constant(a, 0.0), slope));
+  });
+  // At a tie the gradient goes to B.
+  small("p.max", "the larger", [](auto a, auto b) { return a > b ? a : b; }).vjp([](Vjp& v) {
+    const Expr first = greater(v.in(0), v.in(1)), zero = constant(v.grad(), 0.0);
+    set_operand(v, 0, select(first, v.grad(), zero));
+    set_operand(v, 1, select(first, zero, v.grad()));
+  });
+  small("p.min", "the smaller", [](auto a, auto b) { return a < b ? a : b; }).vjp([](Vjp& v) {
+    const Expr first = less(v.in(0), v.in(1)), zero = constant(v.grad(), 0.0);
+    set_operand(v, 0, select(first, v.grad(), zero));
+    set_operand(v, 1, select(first, zero, v.grad()));
+  });
+  number("p.mod", "remainder of A / B with the sign of B",
+         [](auto a, auto b) { return remainder_of(a, b); });
+  number("p.floordiv", "A / B rounded down", [](auto a, auto b) { return floor_divided(a, b); });
+}
+
+void register_comparisons(Registry& ops) {
+  const auto compare = [&ops](const char* name, const char* doc, auto f) {
+    binary<bool, float, double, int32_t, int64_t, bool, uint8_t, int8_t>(ops, name, doc, f);
+  };
+  compare("p.eq", "A == B", [](auto a, auto b) { return a == b; });
+  compare("p.ne", "A != B", [](auto a, auto b) { return a != b; });
+  compare("p.lt", "A < B", [](auto a, auto b) { return a < b; });
+  compare("p.le", "A <= B", [](auto a, auto b) { return a <= b; });
+  compare("p.gt", "A > B", [](auto a, auto b) { return a > b; });
+  compare("p.ge", "A >= B", [](auto a, auto b) { return a >= b; });
+  binary<bool, bool>(ops, "p.and", "both", [](bool a, bool b) { return a && b; });
+  binary<bool, bool>(ops, "p.or", "at least one", [](bool a, bool b) { return a || b; });
+  binary<bool, bool>(ops, "p.xor", "exactly one", [](bool a, bool b) { return a != b; });
+}
+
+// ---- the others
+
+BoundKernel select_kernel(const KernelSite& site) {
+  const Shape& out = site.out("Out").shape;
+  const Walk<3> walk(
+      out, {broadcast_strides(site.in("A").shape, out), broadcast_strides(site.in("B").shape, out),
+            broadcast_strides(site.in("C").shape, out)});
+  return by_size(site.in("B").dtype, [&]<class T>() {
+    return BoundKernel(
+        [walk](const KernelArgs& k) {
+          const bool* condition = k.in<bool>(0);
+          const T* yes = raw_as<T>(k.in(1));
+          const T* no = raw_as<T>(k.in(2));
+          T* result = raw_as<T>(k.out(0));
+          walk.runs(k.range(walk.count()), [&](int64_t at, const auto& offset, int64_t n) {
+            for (int64_t i = 0; i < n; ++i) {
+              result[at + i] = condition[offset[0] + i * walk.step(0)]
+                                   ? yes[offset[1] + i * walk.step(1)]
+                                   : no[offset[2] + i * walk.step(2)];
+            }
+          });
+        },
+        parts_for(walk.count()));
+  });
+}
+
+BoundKernel fill_kernel(const KernelSite& site) {
+  const int64_t n = site.out("Out").shape.count();
+  return {[n, value = site.attr<double>("value")](const KernelArgs& k) {
+            const auto [begin, end] = k.range(n);
+            fill(k.out(0), value, begin, end);
+          },
+          parts_for(n)};
+}
+
+void register_others(Registry& ops) {
+  ops.primitive("p.select")
+      .in("A", "condition, bool")
+      .in("B", "taken where A holds")
+      .in("C", "B's type; taken elsewhere")
+      .out("Out", "all three broadcast together")
+      .shape([](OpView& op) {
+        const ValueInfo& b = op.in("B");
+        const Shape pair = broadcast_shapes(op, b.shape, op.in("C").shape, -1);
+        rule(op, b.dtype, broadcast_shapes(op, op.in("A").shape, pair, -1));
+        carry_lod(op, "Out", {"A", "B", "C"});
+      })
+      .vjp([](Vjp& v) {
+        const Expr zero = constant(v.grad(), 0.0);
+        set_operand(v, 1, select(v.in(0), v.grad(), zero));
+        set_operand(v, 2, select(v.in(0), zero, v.grad()));
+      })
+      .kernel(untyped(select_kernel));
+
+  ops.primitive("p.cast")
+      .in("A", "any shape and type")
+      .out("Out", "A in another element type")
+      .required_attr<int32_t>("dtype", "the wanted element type")
+      .shape([](OpView& op) {
+        rule(op, dtype_attr(op, "dtype"), op.in("A").shape);
+        carry_lod(op, "Out", {"A"});
+      })
+      .vjp([](Vjp& v) {
+        if (is_floating(v.in(0).dtype())) v.set(0, cast(v.grad(), v.in(0).dtype()));
+      })
+      .kernel(untyped([](const KernelSite& site) {
+        const int64_t n = site.in("A").shape.count();
+        return BoundKernel(
+            [n](const KernelArgs& k) {
+              const auto [begin, end] = k.range(n);
+              cast_elements(k.in(0), k.out(0), begin, end);
+            },
+            parts_for(n));
+      }));
+
+  ops.primitive("p.constant")
+      .out("Out", "one number, rank 0")
+      .required_attr<double>("value", "the number")
+      .required_attr<int32_t>("dtype", "its element type")
+      .shape([](OpView& op) { rule(op, dtype_attr(op, "dtype"), Shape{}); })
+      .kernel(untyped(fill_kernel));
+
+  ops.primitive("p.full_like")
+      .in("A", "its shape and type are taken")
+      .out("Out", "`value` everywhere")
+      .required_attr<double>("value", "the number")
+      .shape([](OpView& op) {
+        rule(op, op.in("A").dtype, op.in("A").shape);
+        carry_lod(op, "Out", {"A"});
+      })
+      .kernel(untyped(fill_kernel));
+}
+
+}  // namespace
+
+void register_primitive_elementwise(Registry& ops) {
+  register_unary(ops);
+  register_arithmetic(ops);
+  register_comparisons(ops);
+  register_others(ops);
+}
 
 }  // namespace trireme
