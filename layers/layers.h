@@ -1,0 +1,21 @@
+// Every layer function in one include.
+#pragma once
+
+#include "layers/arguments.h"
+#include "layers/clip.h"
+#include "layers/control_flow.h"
+#include "layers/data.h"
+#include "layers/defaults.h"
+#include "layers/initializer.h"
+#include "layers/layer_helper.h"
+#include "layers/learning_rate_schedule.h"
+#include "layers/loss.h"
+#include "layers/math_op.h"
+#include "layers/metric.h"
+#include "layers/nets.h"
+#include "layers/nn.h"
+#include "layers/ops.h"
+#include "layers/param_attr.h"
+#include "layers/regularizer.h"
+#include "layers/sequence.h"
+#include "layers/tensor.h"
