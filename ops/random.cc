@@ -231,7 +231,7 @@ BoundKernel shuffle_batch_kernel(const KernelSite& site) {
   const Shape& x = site.in("X").shape;
   const int64_t rows = x.product(0, x.rank() - 1).value();
   const size_t row_bytes = static_cast<size_t>(x.back().value()) * size_of(site.in("X").dtype);
-  const uint64_t stream = stream_of(site.out("Out").name);
+  const uint64_t stream = stream_of(stream_name(site, "Out"));
   const int64_t startup_seed = site.attr<int>("startup_seed");
   const int x_at = site.position("X"), seed_at = site.position("Seed");
   const int out_at = site.out_position("Out"), index_at = site.out_position("ShuffleIdx"),
@@ -241,7 +241,8 @@ BoundKernel shuffle_batch_kernel(const KernelSite& site) {
     const int64_t seed = given.initialized() && given.numel() > 0
                              ? static_cast<int64_t>(element_as_double(given, 0))
                              : startup_seed;
-    const Philox philox = RandomSource(seed, stream, Draws::repeat).philox(k);
+    const Philox philox =
+        RandomSource(static_cast<uint64_t>(seed), stream, Draws::repeat).philox(k);
     int64_t* index = k.out<int64_t>(index_at);
     std::iota(index, index + rows, int64_t{0});
     for (int64_t i = rows - 1; i > 0; --i) {  // Fisher and Yates

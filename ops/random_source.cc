@@ -9,7 +9,7 @@ uint64_t mix_seed(uint64_t seed, uint64_t with) {
 }
 
 Philox RandomSource::philox(const KernelArgs& k) const {
-  uint64_t seed = seed_ == 0 ? k.run->process_seed() : seed_;
+  uint64_t seed = seed_ ? *seed_ : k.run->process_seed();
   if (draws_ == Draws::change) seed = mix_seed(seed, k.run->step());
   if (const uint64_t iteration = k.run->iteration(); iteration > 0)
     seed = mix_seed(seed, iteration);
@@ -17,7 +17,9 @@ Philox RandomSource::philox(const KernelArgs& k) const {
 }
 
 RandomSource random_source(const KernelSite& site, std::string_view slot, Draws draws) {
-  return RandomSource(site.attr<int64_t>("seed"), stream_of(site.out(slot).name), draws);
+  const auto seed = static_cast<uint64_t>(site.attr<int64_t>("seed"));
+  return RandomSource(seed == 0 ? std::nullopt : std::optional(seed),
+                      stream_of(stream_name(site, slot)), draws);
 }
 
 int draw_parts(int64_t count) {

@@ -15,21 +15,19 @@ enum class Draws {
 // every other op's numbers as they are. Inside a loop each iteration has numbers of its own.
 class RandomSource {
  public:
-  // Seed 0 asks the process's seed, which changes from run to run.
-  RandomSource(int64_t seed, uint64_t stream, Draws draws)
-      : seed_(static_cast<uint64_t>(seed)),
-        stream_(stream),
-        draws_(seed == 0 ? Draws::change : draws) {}
+  // No seed asks for the process's own, and then draws always change.
+  RandomSource(std::optional<uint64_t> seed, uint64_t stream, Draws draws)
+      : seed_(seed), stream_(stream), draws_(seed ? draws : Draws::change) {}
 
   Philox philox(const KernelArgs& k) const;
 
  private:
-  uint64_t seed_;
+  std::optional<uint64_t> seed_;
   uint64_t stream_;
   Draws draws_;
 };
 
-// The source of `slot`, seeded by the op's attribute `seed`.
+// The source of `slot`, seeded by the op's attribute `seed`; 0 stands for none.
 RandomSource random_source(const KernelSite& site, std::string_view slot,
                            Draws draws = Draws::repeat);
 

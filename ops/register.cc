@@ -22,6 +22,7 @@ void register_pool(Registry& ops);
 void register_norm(Registry& ops);
 void register_dropout(Registry& ops);
 void register_softmax(Registry& ops);
+void register_softmax_cross_entropy(Registry& ops);
 void register_cross_entropy(Registry& ops);
 void register_random(Registry& ops);
 void register_embedding(Registry& ops);
@@ -57,6 +58,7 @@ void register_all_ops(Registry& ops) {
   register_norm(ops);
   register_dropout(ops);
   register_softmax(ops);
+  register_softmax_cross_entropy(ops);
   register_cross_entropy(ops);
   register_random(ops);
   register_embedding(ops);
