@@ -38,6 +38,28 @@ std::string padded(std::string text, size_t width) {
   return text;
 }
 
+// One line per input: slot, name, what is known of it. An op may have thousands; a few say enough.
+void add_operands(Error& error, const Op& op) {
+  constexpr size_t kShown = 16;
+  std::vector<std::pair<std::string, std::string>> operands;
+  for (const auto& [slot, names] : op.inputs()) {
+    for (const std::string& name : names) operands.emplace_back(slot, name);
+  }
+  const size_t shown = std::min(operands.size(), kShown);
+  size_t slot_width = 0, name_width = 0;
+  for (size_t i = 0; i < shown; ++i) {
+    slot_width = std::max(slot_width, operands[i].first.size());
+    name_width = std::max(name_width, operands[i].second.size());
+  }
+  for (size_t i = 0; i < shown; ++i) {
+    const auto& [slot, name] = operands[i];
+    const Var* var = op.block().find_var_recursive(name);
+    error.operand(cat(padded(slot, slot_width), "   ", padded(name, name_width), "   ",
+                      var ? var->describe() : "(no such variable)"));
+  }
+  if (shown < operands.size()) error.operand(cat("and ", operands.size() - shown, " more"));
+}
+
 // The user's frame in the Python stack that a model file brought along; empty when there is none.
 // Frames take two entries, the outermost first: where it is, and the text of the line.
 std::string frame_from_file(const Op& op) {
@@ -143,20 +165,7 @@ Error Op::no_attr(std::string_view name) const {
 Error& add_op_context(Error& error, const Op& op) {
   const bool innermost = !error.has_op();  // an op of a sub-block speaks before the op around it
   error.in(op.type());
-  if (innermost) {
-    size_t slot_width = 0, name_width = 0;
-    for (const auto& [slot, names] : op.inputs()) {
-      if (!names.empty()) slot_width = std::max(slot_width, slot.size());
-      for (const std::string& name : names) name_width = std::max(name_width, name.size());
-    }
-    for (const auto& [slot, names] : op.inputs()) {
-      for (const std::string& name : names) {
-        const Var* var = op.block().find_var_recursive(name);
-        error.operand(cat(padded(slot, slot_width), "   ", padded(name, name_width), "   ",
-                          var ? var->describe() : "(no such variable)"));
-      }
-    }
-  }
+  if (innermost) add_operands(error, op);
   error.at(op.line());
   if (innermost && !op.line().known()) {
     const std::string frame = frame_from_file(op);

@@ -9,6 +9,8 @@
 namespace trireme {
 namespace {
 
+std::atomic<int> default_seed{0};
+
 uint64_t next_id() {
   static std::atomic<uint64_t> last{0};
   return ++last;
@@ -16,7 +18,7 @@ uint64_t next_id() {
 
 }  // namespace
 
-Program::Program() : id_(next_id()) {
+Program::Program() : id_(next_id()), seed_(default_seed) {
   blocks_.push_back(std::unique_ptr<Block>(new Block(*this, 0, -1)));
 }
 
@@ -111,5 +113,7 @@ void Program::set_seed(int seed) {
   seed_ = seed;
   touch();
 }
+
+void Program::set_default_seed(int seed) { default_seed = seed; }
 
 }  // namespace trireme

@@ -82,6 +82,7 @@ class Var {
   bool is_data() const { return spec_.is_data; }
   bool need_check_feed() const { return spec_.need_check_feed; }
   bool has_shape() const { return spec_.has_shape; }
+  const VarSpec& spec() const { return spec_; }
   Block& block() const { return *block_; }
 
   // Every setter touches the program.
@@ -128,6 +129,7 @@ class Op {
   const Slots& inputs() const { return inputs_; }
   const Slots& outputs() const { return outputs_; }
   const Attrs& attrs() const { return attrs_; }
+  OpSpec spec() const { return {type_, inputs_, outputs_, attrs_}; }
   // Names in a slot; empty when the slot is absent.
   const std::vector<std::string>& input(std::string_view slot) const;
   const std::vector<std::string>& output(std::string_view slot) const;
@@ -262,6 +264,7 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<Var*> parameters() const;  // over all blocks
   int seed() const { return seed_; }
   void set_seed(int seed);
+  static void set_default_seed(int seed);  // the seed of programs created from now on
 
   // State given to ops appended from now on.
   int role = op_role::kForward;
@@ -281,7 +284,7 @@ class Program : public std::enable_shared_from_this<Program> {
   uint64_t id_;
   uint64_t version_ = 0;
   int current_ = 0;
-  int seed_ = 0;
+  int seed_;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<std::unique_ptr<Block>> removed_blocks_;
 };
