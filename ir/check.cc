@@ -46,20 +46,18 @@ std::string instead_of(std::string_view name, const std::vector<std::string>& kn
   return cat("its ", what, "s are ", join(known));
 }
 
-void check_slots(const OpSchema& schema, const std::vector<SlotSpec>& slots, const Slots& given,
-                 std::string_view what, ErrorKind missing) {
+void check_slots(const std::vector<SlotSpec>& slots, const Slots& given, std::string_view what,
+                 ErrorKind missing) {
   for (const auto& [name, vars] : given) {
     const auto slot = std::find_if(slots.begin(), slots.end(),
                                    [&](const SlotSpec& spec) { return spec.name == name; });
     if (slot == slots.end()) {
       throw Error(cat(what, " slot ", name, " does not exist"))
-          .in(schema.type())
           .fix(instead_of(name, names_of(slots), what));
     }
     if (!slot->duplicable && vars.size() > 1) {
       throw Error(cat(what, " slot ", name, " takes one variable but ", vars.size(),
                       " are given: ", join(vars)))
-          .in(schema.type())
           .fix(cat("give one variable in ", name));
     }
   }
@@ -68,25 +66,23 @@ void check_slots(const OpSchema& schema, const std::vector<SlotSpec>& slots, con
     const auto found = given.find(slot.name);
     if (found != given.end() && !found->second.empty()) continue;
     throw Error(missing, cat(what, " ", slot.name, " is missing"))
-        .in(schema.type())
         .fix(cat("give a variable in slot ", slot.name, ": ", slot.doc));
   }
 }
 
-void check_attribute(const OpSchema& schema, const AttrSpec& spec, Attribute& value) {
+void check_attribute(const AttrSpec& spec, Attribute& value) {
   if (type_of(value) != spec.type) {
     try {
       value = convert(value, spec.type, spec.name);
     } catch (Error& e) {
-      e.in(schema.type()).fix(cat("give ", spec.name, " as ", name_of(spec.type)));
+      e.fix(cat("give ", spec.name, " as ", name_of(spec.type)));
       throw;
     }
   }
   if (!spec.problem) return;
   const std::string problem = spec.problem(value);
   if (problem.empty()) return;
-  throw Error(cat("attribute ", spec.name, " is ", to_string(value), "; ", problem))
-      .in(schema.type());
+  throw Error(cat("attribute ", spec.name, " is ", to_string(value), "; ", problem));
 }
 
 }  // namespace
@@ -105,17 +101,16 @@ void check_and_fill(const OpSchema& schema, OpSpec& spec) {
   if (schema.trait().primitive) {
     throw Error(cat(schema.type(), " is a primitive of the compiler, not an operator of programs"));
   }
-  check_slots(schema, schema.inputs(), spec.inputs, "input", ErrorKind::assertion);
-  check_slots(schema, schema.outputs(), spec.outputs, "output", ErrorKind::invalid_argument);
+  check_slots(schema.inputs(), spec.inputs, "input", ErrorKind::assertion);
+  check_slots(schema.outputs(), spec.outputs, "output", ErrorKind::invalid_argument);
   // The original's programs name every input slot, empty ones too.
   for (const SlotSpec& slot : schema.inputs()) spec.inputs.try_emplace(slot.name);
 
   for (auto& [name, value] : spec.attrs) {
     if (const AttrSpec* attr = schema.find_attribute(name)) {
-      check_attribute(schema, *attr, value);
+      check_attribute(*attr, value);
     } else if (!is_common_attr(name) && !is_ignored_attr(name)) {
       throw Error(cat("attribute ", name, " does not exist"))
-          .in(schema.type())
           .fix(instead_of(name, names_of(schema.attributes()), "attribute"));
     }
   }
@@ -123,7 +118,6 @@ void check_and_fill(const OpSchema& schema, OpSpec& spec) {
     if (spec.attrs.find(attr.name) != spec.attrs.end()) continue;
     if (!attr.fallback) {
       throw Error(cat("attribute ", attr.name, " is missing"))
-          .in(schema.type())
           .fix(cat("set ", attr.name, " (", name_of(attr.type), "): ", attr.doc));
     }
     spec.attrs.emplace(attr.name, *attr.fallback);

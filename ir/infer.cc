@@ -5,8 +5,6 @@
 
 namespace trireme {
 
-Error& add_op_context(Error& e, const Op& op);
-
 namespace {
 
 // A SelectedRows variable states its full shape; rules see the rows that are there, and the height.

@@ -208,7 +208,7 @@ bool is_common_attr(std::string_view name);
 bool is_ignored_attr(std::string_view name);
 
 // Fills defaults and checks `spec` against its row: slots, required inputs, attribute types and ranges.
-// Errors name the op and what to write instead.
+// Errors say what to write instead; whoever appends adds the op and its line (add_op_context).
 void check_and_fill(const OpSchema& schema, OpSpec& spec);
 
 // Runs the row's shape rule on a program's op and writes what it says into the output variables.
