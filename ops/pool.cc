@@ -1,7 +1,367 @@
+// Pooling: pool2d, pool3d and max_pool2d_with_index.
+#include <algorithm>
+#include <limits>
+
 #include "ir/schema.h"
+#include "ops/window.h"
 
 namespace trireme {
+namespace {
 
-void register_pool(Registry&) {}
+struct Pool {
+  ImageLayout layout;
+  Window window;
+  int64_t batch = 0, channels = 0;
+  bool adaptive = false;   // windows cut the image into `out` pieces that may overlap by one
+  bool exclusive = false;  // an average counts only what lies inside the image
+  Shape out;
+
+  int64_t planes() const { return batch * channels; }
+  // Element offset of a plane's first pixel, and the distance between its pixels.
+  int64_t first(int64_t plane, int64_t pixels) const {
+    if (!layout.channel_last) return plane * pixels;
+    return plane / channels * channels * pixels + plane % channels;
+  }
+  int64_t step() const { return layout.channel_last ? channels : 1; }
+  // Into how many parts the planes may be cut, by shape alone.
+  int parts() const {
+    constexpr int64_t kReadsPerPart = 16384;
+    const int64_t reads = planes() * std::max(in_pixels(window), out_pixels(window) * taps(window));
+    return static_cast<int>(std::clamp<int64_t>(std::min(reads / kReadsPerPart, planes()), 1, 64));
+  }
+};
+
+// The part of the image under one window, along one axis.
+struct Span {
+  int64_t begin, end;
+  Span(const Pool& pool, const WindowAxis& axis, int64_t at) {
+    if (pool.adaptive) {
+      begin = at * axis.in / axis.out;
+      end = ((at + 1) * axis.in + axis.out - 1) / axis.out;
+    } else {
+      begin = std::max<int64_t>(axis.start(at), 0);
+      end = std::min(axis.start(at) + axis.size, axis.in);
+    }
+    end = std::max(end, begin);  // a last window may lie in the padding altogether
+  }
+  int64_t length() const { return end - begin; }
+};
+
+std::vector<int64_t> window_sizes(const OpView& op, int spatial, bool from_image,
+                                  const std::vector<int64_t>& extents) {
+  if (from_image) return extents;
+  const auto given = op.attr<std::vector<int>>("ksize");
+  if (given.size() != static_cast<size_t>(spatial)) {
+    throw op
+        .error(cat("ksize has ", given.size(), " numbers [", join(given), "] but there are ",
+                   spatial, " spatial dimensions"))
+        .fix(cat("give ksize ", spatial, " numbers"));
+  }
+  for (const int size : given) {
+    if (size < 1) {
+      throw op.error(cat("ksize is [", join(given), "]"))
+          .fix("give sizes from 1 up, or set global_pooling");
+    }
+  }
+  return {given.begin(), given.end()};
+}
+
+Pool pool_site(const OpView& op, int spatial) {
+  const bool with_index = op.schema().find_attribute("pooling_type") == nullptr;
+  Pool pool;
+  pool.layout =
+      with_index ? ImageLayout{.spatial = spatial} : image_layout(op, "X", spatial, "data_format");
+  const Shape& x = op.in("X").shape;
+  if (x.rank() != spatial + 2) {
+    throw op.error(cat("X has ", x.rank(), " dimensions ", x, " but ", spatial + 2, " are needed"))
+        .fix(cat("reshape X to ", spatial + 2, " dimensions"));
+  }
+  std::vector<int64_t> extents;
+  for (int i = 0; i < spatial; ++i) extents.push_back(x.at(pool.layout.spatial_axis(i)));
+  const bool global = op.attr<bool>("global_pooling");
+  pool.adaptive = op.attr<bool>("adaptive") && !global;
+  pool.exclusive = !with_index && op.attr<bool>("exclusive");
+  const auto sizes = window_sizes(op, spatial, global, extents);
+  pool.window = window_over(op, extents, sizes);
+  if (global || pool.adaptive) {
+    for (WindowAxis& axis : pool.window) axis.pad_begin = axis.pad_end = 0;
+  }
+  if (pool.adaptive) {
+    for (size_t i = 0; i < sizes.size(); ++i) pool.window[3 - sizes.size() + i].out = sizes[i];
+  } else {
+    for (const WindowAxis& axis : pool.window) {
+      if (std::max(axis.pad_begin, axis.pad_end) >= axis.size && axis.size > 0) {
+        throw op
+            .error(cat("paddings of ", axis.pad_begin, " and ", axis.pad_end, " leave windows of ",
+                       axis.size, " with nothing but padding"))
+            .fix("pad less than the window's size");
+      }
+    }
+    place_windows(op, pool.window, !with_index && op.attr<bool>("ceil_mode"));
+    if (global) {
+      for (WindowAxis& axis : pool.window) axis.out = 1;
+    }
+  }
+  const Dim channels = x[pool.layout.channel_axis()];
+  pool.batch = x.at(0);
+  pool.channels = channels.value();
+  pool.out = pool.layout.shape(x[0], channels, pool.window);
+  return pool;
+}
+
+// Calls visit(out pixel, depth span, height span, width span) for every window of a plane.
+template <class Visit>
+void each_window(const Pool& pool, const Visit& visit) {
+  const auto& [d, h, w] = pool.window;
+  int64_t at = 0;
+  for (int64_t i = 0; i < d.out; ++i) {
+    const Span in_d(pool, d, i);
+    for (int64_t j = 0; j < h.out; ++j) {
+      const Span in_h(pool, h, j);
+      for (int64_t l = 0; l < w.out; ++l) visit(at++, in_d, in_h, Span(pool, w, l));
+    }
+  }
+}
+
+// Calls visit(image pixel) for every pixel under a window.
+template <class Visit>
+void each_pixel(const Pool& pool, const Span& d, const Span& h, const Span& w, const Visit& visit) {
+  for (int64_t i = d.begin; i < d.end; ++i) {
+    for (int64_t j = h.begin; j < h.end; ++j) {
+      const int64_t row = (i * pool.window[1].in + j) * pool.window[2].in;
+      for (int64_t l = w.begin; l < w.end; ++l) visit(row + l);
+    }
+  }
+}
+
+// What each pixel under a window weighs in its average.
+template <class T>
+T weight(const Pool& pool, const Span& d, const Span& h, const Span& w) {
+  const bool inside = pool.exclusive || pool.adaptive;
+  const int64_t count = inside ? d.length() * h.length() * w.length() : taps(pool.window);
+  return count == 0 ? T(0) : T(1) / static_cast<T>(count);
+}
+
+// NaN is larger than any number, so that it shows.
+template <class T>
+bool larger(T a, T b) {
+  return a > b || a != a;
+}
+
+template <class T>
+BoundKernel pool_forward(const KernelSite& site, int spatial) {
+  const Pool pool = pool_site(site, spatial);
+  const bool max = site.attr<std::string>("pooling_type") == "max";
+  return BoundKernel(
+      [=](const KernelArgs& k) {
+        const auto [begin, end] = k.range(pool.planes());
+        const int64_t step = pool.step();
+        for (int64_t plane = begin; plane < end; ++plane) {
+          const T* x = k.in<T>(0) + pool.first(plane, in_pixels(pool.window));
+          T* out = k.out<T>(0) + pool.first(plane, out_pixels(pool.window));
+          each_window(pool, [&](int64_t at, const Span& d, const Span& h, const Span& w) {
+            T result = max ? std::numeric_limits<T>::lowest() : T(0);
+            each_pixel(pool, d, h, w, [&](int64_t pixel) {
+              const T value = x[pixel * step];
+              if (!max) {
+                result += value;
+              } else if (larger(value, result)) {
+                result = value;
+              }
+            });
+            out[at * step] = max ? result : result * weight<T>(pool, d, h, w);
+          });
+        }
+      },
+      pool.parts());
+}
+
+// A maximum gives its gradient to the first pixel that has it; an average spreads it.
+template <class T>
+BoundKernel pool_backward(const KernelSite& site, int spatial) {
+  const Pool pool = pool_site(site, spatial);
+  const bool max = site.attr<std::string>("pooling_type") == "max";
+  const int x_at = site.position("X"), out_at = site.position("Out"),
+            grad_at = site.position("Out@GRAD"), x_grad_at = site.out_position("X@GRAD");
+  return BoundKernel(
+      [=](const KernelArgs& k) {
+        const auto [begin, end] = k.range(pool.planes());
+        const int64_t step = pool.step(), pixels = in_pixels(pool.window);
+        for (int64_t plane = begin; plane < end; ++plane) {
+          const T* x = k.in<T>(x_at) + pool.first(plane, pixels);
+          T* x_grad = k.out<T>(x_grad_at) + pool.first(plane, pixels);
+          const int64_t out_first = pool.first(plane, out_pixels(pool.window));
+          const T* out = k.in<T>(out_at) + out_first;
+          const T* grad = k.in<T>(grad_at) + out_first;
+          for (int64_t i = 0; i < pixels; ++i) x_grad[i * step] = T(0);
+          each_window(pool, [&](int64_t at, const Span& d, const Span& h, const Span& w) {
+            if (max) {
+              bool given = false;
+              each_pixel(pool, d, h, w, [&](int64_t pixel) {
+                if (given || x[pixel * step] != out[at * step]) return;
+                x_grad[pixel * step] += grad[at * step];
+                given = true;
+              });
+            } else {
+              const T each = grad[at * step] * weight<T>(pool, d, h, w);
+              each_pixel(pool, d, h, w, [&](int64_t pixel) { x_grad[pixel * step] += each; });
+            }
+          });
+        }
+      },
+      pool.parts());
+}
+
+// Mask: the position of each maximum within its plane.
+template <class T>
+BoundKernel index_forward(const KernelSite& site) {
+  const Pool pool = pool_site(site, 2);
+  const int out_at = site.out_position("Out"), mask_at = site.out_position("Mask");
+  return BoundKernel(
+      [=](const KernelArgs& k) {
+        const auto [begin, end] = k.range(pool.planes());
+        const int64_t pixels = out_pixels(pool.window);
+        for (int64_t plane = begin; plane < end; ++plane) {
+          const T* x = k.in<T>(0) + plane * in_pixels(pool.window);
+          each_window(pool, [&](int64_t at, const Span& d, const Span& h, const Span& w) {
+            int64_t best = h.begin * pool.window[2].in + w.begin;
+            each_pixel(pool, d, h, w, [&](int64_t pixel) {
+              if (larger(x[pixel], x[best])) best = pixel;
+            });
+            if (k.has_out(out_at)) k.out<T>(out_at)[plane * pixels + at] = x[best];
+            if (k.has_out(mask_at)) {
+              k.out<int32_t>(mask_at)[plane * pixels + at] = static_cast<int32_t>(best);
+            }
+          });
+        }
+      },
+      pool.parts());
+}
+
+template <class T>
+BoundKernel index_backward(const KernelSite& site) {
+  const Pool pool = pool_site(site, 2);
+  const int mask_at = site.position("Mask"), grad_at = site.position("Out@GRAD"),
+            x_grad_at = site.out_position("X@GRAD");
+  return BoundKernel(
+      [=](const KernelArgs& k) {
+        const auto [begin, end] = k.range(pool.planes());
+        const int64_t in = in_pixels(pool.window), out = out_pixels(pool.window);
+        T* x_grad = k.out<T>(x_grad_at);
+        std::fill(x_grad + begin * in, x_grad + end * in, T(0));
+        for (int64_t plane = begin; plane < end; ++plane) {
+          for (int64_t at = plane * out; at < (plane + 1) * out; ++at) {
+            x_grad[plane * in + k.in<int32_t>(mask_at)[at]] += k.in<T>(grad_at)[at];
+          }
+        }
+      },
+      pool.parts());
+}
+
+using Ints = std::vector<int>;
+
+OpSchema& pool_row(OpSchema& row, int spatial) {
+  const auto axes = static_cast<size_t>(spatial);
+  return row.in("X", "images, in data_format")
+      .out("Out", "one number per window")
+      .required_attr<std::string>("pooling_type", "max or avg")
+      .one_of({"max", "avg"})
+      .required_attr<Ints>("ksize", "the window's size; the size of Out when adaptive")
+      .attr("global_pooling", false, "one window that covers the whole image")
+      .attr("strides", Ints(axes, 1), "steps of the window")
+      .attr("paddings", Ints(axes, 0),
+            "room around the image: one number per dimension, or begin and end of each")
+      .attr("exclusive", true, "averages leave the padding out")
+      .attr("adaptive", false, "ksize is the size of Out")
+      .attr("ceil_mode", false, "a last window that sticks out counts too")
+      .attr("data_format", spatial == 3 ? "NCDHW" : "NCHW", "where the channels stand")
+      .one_of(spatial == 3 ? std::vector<std::string>{"NCDHW", "NDHWC", "AnyLayout"}
+                           : std::vector<std::string>{"NCHW", "NHWC", "AnyLayout"})
+      .attr("padding_algorithm", "EXPLICIT", "SAME and VALID choose the paddings themselves")
+      .one_of({"EXPLICIT", "SAME", "VALID"})
+      .shape([spatial](OpView& op) {
+        op.set_out("Out", op.in("X").dtype, pool_site(op, spatial).out);
+        op.share_lod("X", "Out");
+      })
+      .kernel(typed<float, double>(
+          [spatial]<class T>(const KernelSite& site) { return pool_forward<T>(site, spatial); }))
+      .grad({"X", "Out"})
+      .grad_kernel(typed<float, double>(
+          [spatial]<class T>(const KernelSite& site) { return pool_backward<T>(site, spatial); }));
+}
+
+OpSample sample_of(Draw& d, const Shape& x, const char* type, const Ints& sizes, Attrs attrs) {
+  attrs["pooling_type"] = std::string(type);
+  attrs["ksize"] = sizes;
+  return {.inputs = {{"X", {d.distinct(x)}}}, .attrs = std::move(attrs)};
+}
+
+}  // namespace
+
+void register_pool(Registry& ops) {
+  pool_row(ops.op("pool2d"), 2)
+      .attr("is_test", false, "has no effect")
+      .sample([](Draw& d) {
+        return sample_of(d, {2, 2, 5, 4}, "max", {2, 2}, {{"strides", Ints{2, 1}}});
+      })
+      .sample([](Draw& d) {
+        return sample_of(d, {1, 2, 5, 5}, "avg", {3, 3},
+                         {{"strides", Ints{2, 2}},
+                          {"paddings", Ints{1, 1}},
+                          {"exclusive", d.coin()},
+                          {"ceil_mode", d.coin()}});
+      })
+      .sample([](Draw& d) {
+        return sample_of(d, {2, 5, 4, 3}, d.coin() ? "max" : "avg", {3, 2},
+                         {{"padding_algorithm", std::string("SAME")},
+                          {"strides", Ints{2, 2}},
+                          {"data_format", std::string("NHWC")}});
+      })
+      .sample([](Draw& d) {
+        return sample_of(d, {1, 2, 5, 4}, d.coin() ? "max" : "avg", {3, 3}, {{"adaptive", true}});
+      })
+      .sample([](Draw& d) {
+        return sample_of(d, {2, 3, 3, 4}, "avg", {1, 1}, {{"global_pooling", true}});
+      })
+      .sample([](Draw& d) {
+        return sample_of(d, {1, 2, 4, 4}, "max", {3, 3},
+                         {{"paddings", Ints{0, 1, 1, 2}}, {"strides", Ints{1, 2}}});
+      });
+  pool_row(ops.op("pool3d"), 3).sample([](Draw& d) {
+    return sample_of(d, {1, 2, 4, 3, 4}, d.coin() ? "max" : "avg", {2, 2, 2},
+                     {{"strides", Ints{2, 1, 2}}, {"paddings", Ints{1, 0, 0}}});
+  });
+  ops.op("max_pool2d_with_index")
+      .in("X", "[batch, channels, height, width]")
+      .out("Out", "the largest number of each window")
+      .out("Mask", "its position in the channel's plane, int32")
+      .required_attr<Ints>("ksize", "the window's size; the size of Out when adaptive")
+      .attr("global_pooling", false, "one window that covers the whole image")
+      .attr("adaptive", false, "ksize is the size of Out")
+      .attr("strides", Ints{1, 1}, "steps of the window")
+      .attr("paddings", Ints{0, 0}, "room around the image")
+      .attr("padding_algorithm", "EXPLICIT", "SAME and VALID choose the paddings themselves")
+      .one_of({"EXPLICIT", "SAME", "VALID"})
+      .shape([](OpView& op) {
+        const Shape out = pool_site(op, 2).out;
+        op.set_out("Out", op.in("X").dtype, out);
+        op.set_out("Mask", DType::int32, out);
+      })
+      .kernel(typed<float, double>(
+          []<class T>(const KernelSite& site) { return index_forward<T>(site); }))
+      .grad({"X", "Mask"})
+      .grad_outs({"Out"})
+      .grad_kernel(typed<float, double>(
+          []<class T>(const KernelSite& site) { return index_backward<T>(site); }))
+      .sample([](Draw& d) {
+        return OpSample{
+            .inputs = {{"X", {d.distinct({2, 2, 5, 4})}}},
+            .attrs = {{"ksize", Ints{2, 2}}, {"strides", Ints{2, 2}}, {"paddings", Ints{1, 0}}}};
+      })
+      .sample([](Draw& d) {
+        return OpSample{.inputs = {{"X", {d.distinct({1, 2, 5, 4})}}},
+                        .attrs = {{"ksize", Ints{2, 3}}, {"adaptive", true}}};
+      });
+}
 
 }  // namespace trireme
