@@ -1,0 +1,135 @@
+#include "compile/graph.h"
+
+#include "core/text.h"
+
+namespace trireme {
+
+int Graph::add_value(ValueInfo info, int node) {
+  values.push_back({std::move(info), node});
+  return static_cast<int>(values.size()) - 1;
+}
+
+namespace {
+
+// How many positions a slot takes: one for a plain slot even when absent, else one per operand.
+int positions(const SlotSpec& slot, int count) { return slot.duplicable ? count : 1; }
+
+}  // namespace
+
+Node& Graph::add_node(const OpSchema& schema, std::shared_ptr<const Attrs> attrs,
+                      const OpView& view, const std::vector<int>& ins) {
+  Node node;
+  node.schema = &schema;
+  node.attrs = std::move(attrs);
+  node.ins = ins;
+  node.origin = origin;
+  for (const SlotSpec& slot : schema.inputs()) {
+    node.in_counts.push_back(static_cast<int>(view.count(slot.name)));
+  }
+  for (const SlotSpec& slot : schema.outputs()) {
+    node.out_counts.push_back(static_cast<int>(view.out_count(slot.name)));
+  }
+  const int index = static_cast<int>(nodes.size());
+  for (size_t i = 0; i < view.out_size(); ++i) {
+    node.outs.push_back(view.out_at(i) ? add_value(*view.out_at(i), index) : -1);
+  }
+  nodes.push_back(std::move(node));
+  return nodes.back();
+}
+
+std::vector<int> Graph::emit(std::string_view primitive, const std::vector<int>& inputs,
+                             Attrs attrs) {
+  const OpSchema& schema = op_table().get(primitive);
+  OpSpec spec{
+      .type = std::string(primitive), .inputs = {}, .outputs = {}, .attrs = std::move(attrs)};
+  for (const AttrSpec& attr : schema.attributes()) {
+    const auto given = spec.attrs.find(attr.name);
+    if (given == spec.attrs.end()) {
+      if (attr.fallback) spec.attrs.emplace(attr.name, *attr.fallback);
+    } else {
+      given->second = convert(given->second, attr.type, attr.name);
+    }
+  }
+  const auto shared_attrs = std::make_shared<const Attrs>(std::move(spec.attrs));
+
+  OpView view(schema, *shared_attrs);
+  std::vector<ValueInfo> facts;  // copies: add_value below may move the table
+  facts.reserve(inputs.size());
+  for (int input : inputs) facts.push_back(values[input].info);
+  size_t next = 0;
+  for (const SlotSpec& slot : schema.inputs()) {
+    std::vector<const ValueInfo*> operands;
+    // A duplicable slot of a primitive takes all that is left.
+    const size_t take =
+        slot.duplicable ? inputs.size() - next : std::min<size_t>(1, inputs.size() - next);
+    for (size_t i = 0; i < take; ++i) operands.push_back(&facts[next++]);
+    view.add_in(slot.name, operands);
+  }
+  promise(next == inputs.size(), "a primitive takes all operands it is given");
+  std::vector<ValueInfo> results(schema.outputs().size());
+  for (size_t i = 0; i < results.size(); ++i) view.add_out(schema.outputs()[i].name, {&results[i]});
+  view.seal();
+  schema.shape_rule()(view);
+
+  return add_node(schema, shared_attrs, view, inputs).outs;
+}
+
+OpView view_of(const Node& node, const std::vector<ValueInfo*>& facts) {
+  OpView view(*node.schema, *node.attrs);
+  const auto& ins = node.schema->inputs();
+  size_t at = 0;
+  for (size_t s = 0; s < ins.size(); ++s) {
+    std::vector<const ValueInfo*> operands;
+    for (int i = 0; i < node.in_counts[s]; ++i) operands.push_back(facts[node.ins[at + i]]);
+    at += positions(ins[s], node.in_counts[s]);
+    view.add_in(ins[s].name, operands);
+  }
+  const auto& outs = node.schema->outputs();
+  at = 0;
+  for (size_t s = 0; s < outs.size(); ++s) {
+    std::vector<ValueInfo*> operands;
+    for (int i = 0; i < node.out_counts[s]; ++i) {
+      const int value = node.outs[at + i];
+      operands.push_back(value < 0 ? nullptr : facts[value]);
+    }
+    at += positions(outs[s], node.out_counts[s]);
+    view.add_out(outs[s].name, operands);
+  }
+  view.seal();
+  return view;
+}
+
+Error& add_node_context(Error& error, const Node& node, const std::vector<ValueInfo*>& facts) {
+  if (error.has_op()) return error;
+  const std::string& type = node.schema->type();
+  error.in(node.schema->trait().primitive ? node.origin->op_type : type);
+  const auto& ins = node.schema->inputs();
+  size_t at = 0;
+  for (size_t s = 0; s < ins.size(); ++s) {
+    for (int i = 0; i < node.in_counts[s]; ++i) {
+      const ValueInfo& info = *facts[node.ins[at + i]];
+      error.operand(cat(ins[s].name, "   ", info.name.empty() ? "(computed)" : info.name, "   ",
+                        name_of(info.dtype), " ", info.shape.to_string(),
+                        info.lod.empty() ? "" : " lod " + to_string(info.lod)));
+    }
+    at += positions(ins[s], node.in_counts[s]);
+  }
+  return error.at(node.origin->line);
+}
+
+std::string Graph::to_text() const {
+  std::ostringstream out;
+  for (const Node& node : nodes) {
+    std::vector<std::string> results, operands;
+    for (int value : node.outs) {
+      if (value >= 0) results.push_back(cat("%", value));
+    }
+    for (int value : node.ins) {
+      operands.push_back(value < 0 ? "_" : cat("%", value));
+    }
+    out << join(results) << " = " << node.schema->type() << "(" << join(operands) << ")\n";
+  }
+  return out.str();
+}
+
+}  // namespace trireme

@@ -1,0 +1,89 @@
+// L1: one compilation's graph. Every value is written once; names have become numbers.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/schema.h"
+
+namespace trireme {
+
+// Where a node came from: enough to explain an error after the program has been edited or is gone.
+struct Origin {
+  std::string op_type;
+  SourceLine line;
+  int role = 0;
+};
+
+struct Value {
+  ValueInfo info;  // what is known while compiling; extents may be unknown
+  int node = -1;   // who writes it; -1: a feed, a state's entry or a region's outer value
+};
+
+class Graph;
+
+// A sub-block. Values of the outer graph that it reads or writes stand on both sides by number.
+struct Region {
+  std::shared_ptr<Graph> graph;
+  struct Link {
+    int inner;
+    int outer;
+  };
+  std::vector<Link> reads;   // outer value -> the inner value that stands for it
+  std::vector<Link> writes;  // inner final value -> the outer value it becomes
+};
+
+struct Node {
+  const OpSchema* schema = nullptr;
+  std::shared_ptr<const Attrs> attrs;
+  std::vector<int> ins, outs;              // by position; -1 where an optional operand is absent
+  std::vector<int> in_counts, out_counts;  // operands per slot of the row; 0 where absent
+  std::shared_ptr<const Origin> origin;
+  std::vector<Region> regions;
+  // Results that must share an operand's slot: (operand position, result position).
+  std::vector<std::pair<int, int>> shared;
+};
+
+class Graph : public Emitter {
+ public:
+  struct Named {
+    std::string name;
+    int value;
+  };
+  // A variable that outlives the run. entry -1: only written; exit -1 or equal to entry: only read.
+  struct State {
+    std::string name;
+    int entry = -1;
+    int exit = -1;
+  };
+
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<Named> feeds;
+  std::vector<State> states;
+  std::vector<Named> fetches;
+
+  int add_value(ValueInfo info, int node = -1);
+  // Appends a node; its results are new values with the facts of `outs`.
+  Node& add_node(const OpSchema& schema, std::shared_ptr<const Attrs> attrs, const OpView& view,
+                 const std::vector<int>& ins);
+
+  std::vector<int> emit(std::string_view primitive, const std::vector<int>& inputs,
+                        Attrs attrs) override;
+  const ValueInfo& info(int value) const override { return values[value].info; }
+
+  std::shared_ptr<const Origin> origin;  // given to the nodes being added
+
+  std::string to_text() const;  // one line per node, for tests and dumps
+};
+
+// A view of a node over any table of facts (the graph's own, or a binding's).
+OpView view_of(const Node& node, const std::vector<ValueInfo*>& facts);
+
+// Adds op name, operands with their facts, and the user's line to an error met at this node.
+Error& add_node_context(Error& error, const Node& node, const std::vector<ValueInfo*>& facts);
+
+}  // namespace trireme

@@ -1,0 +1,24 @@
+// The passes, in one ordered list, and the loop that runs them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compile/graph.h"
+
+namespace trireme {
+
+struct Pass {
+  const char* name;
+  bool (*run)(Graph& graph);  // true when it changed something
+};
+
+struct PassReport {
+  std::string name;
+  bool changed = false;
+};
+
+// Runs every pass that is not named in `off`, in order.
+std::vector<PassReport> run_passes(Graph& graph, const std::vector<std::string>& off = {});
+
+}  // namespace trireme

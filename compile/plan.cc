@@ -1,0 +1,216 @@
+#include "compile/plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "core/text.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kAtEnd = std::numeric_limits<int>::max();
+
+class Planner {
+ public:
+  Planner(Plan& plan, const std::map<int, int>& outer_slots)
+      : plan_(plan), graph_(plan.graph), outer_slots_(outer_slots) {}
+
+  void run() {
+    find_last_uses();
+    assign_slots();
+    cut_segments();
+    plan_write_backs();
+  }
+
+ private:
+  void find_last_uses() {
+    last_use_.assign(graph_.values.size(), -1);
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      for (int value : graph_.nodes[n].ins) {
+        if (value >= 0) last_use_[value] = static_cast<int>(n);
+      }
+    }
+    for (const auto& fetch : graph_.fetches) last_use_[fetch.value] = kAtEnd;
+    for (int value : kept_) last_use_[value] = kAtEnd;
+    // A state whose last version is another state's entry is copied at the end.
+    for (const auto& state : graph_.states) {
+      if (state.exit >= 0 && state.exit != state.entry) exits_.emplace(state.exit, &state);
+    }
+  }
+
+  int new_slot(SlotKind kind, int index) {
+    plan_.slots.push_back({kind, index});
+    return static_cast<int>(plan_.slots.size()) - 1;
+  }
+
+  void assign_slots() {
+    auto& slot_of = plan_.slot_of;
+    slot_of.assign(graph_.values.size(), -1);
+    for (size_t i = 0; i < graph_.feeds.size(); ++i) {
+      slot_of[graph_.feeds[i].value] = new_slot(SlotKind::feed, static_cast<int>(i));
+    }
+    state_slot_.resize(graph_.states.size());
+    for (size_t s = 0; s < graph_.states.size(); ++s) {
+      state_slot_[s] = new_slot(SlotKind::state, static_cast<int>(s));
+      const auto& state = graph_.states[s];
+      if (state.entry >= 0) slot_of[state.entry] = state_slot_[s];
+    }
+    for (const auto& [inner, outer] : outer_slots_)
+      slot_of[inner] = new_slot(SlotKind::outer, outer);
+
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const Node& node = graph_.nodes[n];
+      for (const auto& [in, out] : node.shared) slot_of[node.outs[out]] = slot_of[node.ins[in]];
+      share_in_place(static_cast<int>(n));
+      for (int value : node.outs) {
+        if (value >= 0 && slot_of[value] < 0) slot_of[value] = home_or_new(value);
+      }
+    }
+  }
+
+  // A state that is only written has its last version written straight into its slot.
+  int home_or_new(int value) {
+    for (auto [it, end] = exits_.equal_range(value); it != end; ++it) {
+      const size_t s = static_cast<size_t>(it->second - graph_.states.data());
+      if (it->second->entry < 0 && exits_.count(value) == 1) return state_slot_[s];
+    }
+    return new_slot(SlotKind::own, 0);
+  }
+
+  // The row says the result may take the operand's memory, both are versions of one variable, and
+  // this is the operand's last use.
+  void share_in_place(int n) {
+    const Node& node = graph_.nodes[n];
+    for (const auto& [in_slot, out_slot] : node.schema->inplace_pairs()) {
+      const int in = operand(node.schema->inputs(), node.in_counts, node.ins, in_slot);
+      const int out = operand(node.schema->outputs(), node.out_counts, node.outs, out_slot);
+      if (in < 0 || out < 0 || plan_.slot_of[out] >= 0 || last_use_[in] != n) continue;
+      if (graph_.values[in].info.name != graph_.values[out].info.name) continue;
+      if (graph_.values[in].info.name.empty() || used_twice(node, in)) continue;
+      const Slot& slot = plan_.slots[plan_.slot_of[in]];
+      if (slot.kind == SlotKind::feed || slot.kind == SlotKind::outer) continue;
+      if (exits_.contains(in)) continue;
+      plan_.slot_of[out] = plan_.slot_of[in];
+    }
+  }
+
+  static bool used_twice(const Node& node, int value) {
+    return std::count(node.ins.begin(), node.ins.end(), value) > 1;
+  }
+
+  static int operand(const std::vector<SlotSpec>& slots, const std::vector<int>& counts,
+                     const std::vector<int>& values, const std::string& name) {
+    size_t at = 0;
+    for (size_t s = 0; s < slots.size(); ++s) {
+      if (slots[s].name == name) return counts[s] == 1 ? values[at] : -1;
+      at += slots[s].duplicable ? counts[s] : 1;
+    }
+    return -1;
+  }
+
+  void cut_segments() {
+    Segment segment;
+    plan_.state_must_exist.assign(graph_.states.size(), false);
+    std::map<int, size_t> entry_state;
+    for (size_t s = 0; s < graph_.states.size(); ++s) {
+      if (graph_.states[s].entry >= 0) entry_state[graph_.states[s].entry] = s;
+    }
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      Node& node = graph_.nodes[n];
+      const OpTraits& trait = node.schema->trait();
+      Instruction instruction;
+      instruction.node = static_cast<int>(n);
+      instruction.late = trait.host || !node.regions.empty();
+      plan_.draws_random |= trait.random;
+
+      std::vector<int> read;
+      size_t at = 0;
+      for (size_t s = 0; s < node.in_counts.size(); ++s) {
+        const SlotSpec& slot = node.schema->inputs()[s];
+        const bool by_value = std::find(trait.reads_values.begin(), trait.reads_values.end(),
+                                        slot.name) != trait.reads_values.end();
+        for (int i = 0; i < node.in_counts[s]; ++i) {
+          const int value = node.ins[at + i];
+          if (by_value) read.push_back(value);
+          if (entry_state.contains(value)) plan_.state_must_exist[entry_state[value]] = true;
+        }
+        at += slot.duplicable ? node.in_counts[s] : 1;
+      }
+      for (const Region& region : node.regions) {
+        for (const auto& link : region.reads) {
+          if (entry_state.contains(link.outer))
+            plan_.state_must_exist[entry_state[link.outer]] = true;
+        }
+      }
+      if (!read.empty()) {
+        if (segment.end > segment.begin) next_segment(segment);
+        segment.reads_values = read;
+      }
+      for (Region& region : node.regions) {
+        instruction.region_plans.push_back(static_cast<int>(plan_.regions.size()));
+        plan_.regions.push_back(plan_region(region));
+      }
+      plan_.instructions.push_back(std::move(instruction));
+      segment.end = static_cast<int>(n) + 1;
+      if (plan_.instructions.back().late) next_segment(segment);
+    }
+    if (segment.end > segment.begin) next_segment(segment);
+    for (const auto& fetch : graph_.fetches) {
+      if (entry_state.contains(fetch.value))
+        plan_.state_must_exist[entry_state[fetch.value]] = true;
+    }
+  }
+
+  void next_segment(Segment& segment) {
+    plan_.segments.push_back(segment);
+    segment = Segment{segment.end, segment.end, {}};
+  }
+
+  Plan::RegionPlan plan_region(Region& region) {
+    Plan::RegionPlan made;
+    made.plan = std::make_unique<Plan>();
+    made.plan->graph = std::move(*region.graph);
+    std::map<int, int> ties;
+    for (const auto& link : region.reads) ties[link.inner] = plan_.slot_of[link.outer];
+    Planner planner(*made.plan, ties);
+    for (const auto& link : region.writes) {
+      made.carries.push_back({link.inner, plan_.slot_of[link.outer]});
+      planner.kept_.push_back(link.inner);
+    }
+    planner.run();
+    plan_.draws_random |= made.plan->draws_random;
+    return made;
+  }
+
+  void plan_write_backs() {
+    for (size_t s = 0; s < graph_.states.size(); ++s) {
+      const auto& state = graph_.states[s];
+      if (state.exit < 0 || state.exit == state.entry) continue;
+      plan_.writes_states = true;
+      if (plan_.slot_of[state.exit] != state_slot_[s]) {
+        plan_.write_backs.push_back({static_cast<int>(s), state.exit});
+      }
+    }
+  }
+
+  Plan& plan_;
+  Graph& graph_;
+  const std::map<int, int>& outer_slots_;
+  std::vector<int> last_use_;
+  std::vector<int> kept_;
+  std::vector<int> state_slot_;
+  std::multimap<int, const Graph::State*> exits_;
+};
+
+}  // namespace
+
+std::unique_ptr<Plan> make_plan(Graph graph) {
+  auto plan = std::make_unique<Plan>();
+  plan->graph = std::move(graph);
+  Planner(*plan, {}).run();
+  check_plan(*plan);
+  return plan;
+}
+
+}  // namespace trireme

@@ -1,0 +1,76 @@
+// L2: the flat list of instructions a step runs, with the slot of every value decided.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compile/graph.h"
+
+namespace trireme {
+
+enum class SlotKind {
+  own,    // memory of the frame
+  feed,   // the user's memory: read only
+  state,  // a variable of the scope
+  outer,  // in a region: a slot of the plan around it
+};
+
+struct Slot {
+  SlotKind kind = SlotKind::own;
+  int index = 0;  // feed or state number; for outer: the outer plan's slot
+};
+
+struct Instruction {
+  int node = 0;
+  // The facts of its results are known only when it has run (host ops, regions): what follows is
+  // bound after it.
+  bool late = false;
+  std::vector<int> region_plans;  // indices into Plan::regions
+};
+
+// Instructions bound together. A segment begins where shapes depend on values computed before it.
+struct Segment {
+  int begin = 0, end = 0;
+  std::vector<int> reads_values;  // values whose contents decide shapes in this segment
+};
+
+class Plan {
+ public:
+  Graph graph;
+  std::vector<Slot> slots;
+  std::vector<int> slot_of;  // by value
+  std::vector<Instruction> instructions;
+  std::vector<Segment> segments;
+
+  // After the last instruction: these states take over the value of another slot.
+  struct WriteBack {
+    int state;
+    int value;
+  };
+  std::vector<WriteBack> write_backs;
+  std::vector<bool> state_must_exist;  // by state: some instruction reads its entry
+  bool writes_states = false;
+  bool draws_random = false;
+
+  // Region plans. Entry and result slots are tied to slots of this plan by number.
+  struct RegionPlan {
+    std::unique_ptr<Plan> plan;
+    struct Carry {  // after one pass over the region: outer slot takes the inner value
+      int inner_value;
+      int outer_slot;
+    };
+    std::vector<Carry> carries;
+  };
+  std::vector<RegionPlan> regions;
+};
+
+// Decides slots and segments, then checks the result (check_plan). `outer`: for regions.
+std::unique_ptr<Plan> make_plan(Graph graph);
+
+// Replays the plan and proves, sharing no code with make_plan: every read is written before; no
+// instruction writes a slot whose present value is still to be read; feeds are never written; every
+// state ends with its last version. An InternalError names the first that fails.
+void check_plan(const Plan& plan);
+
+}  // namespace trireme

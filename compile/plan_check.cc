@@ -1,0 +1,81 @@
+// Proves a plan right by replaying it on version numbers instead of data.
+#include <set>
+
+#include "compile/plan.h"
+#include "core/text.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kNothing = -1;
+
+void check_region(const Plan& plan) {
+  // Which value each slot holds now.
+  std::vector<int> holds(plan.slots.size(), kNothing);
+  const auto start = [&](int value) { holds[plan.slot_of[value]] = value; };
+  for (const auto& feed : plan.graph.feeds) start(feed.value);
+  for (const auto& state : plan.graph.states) {
+    if (state.entry >= 0) start(state.entry);
+  }
+  for (size_t value = 0; value < plan.graph.values.size(); ++value) {
+    const int slot = plan.slot_of[value];
+    if (slot >= 0 && plan.slots[slot].kind == SlotKind::outer) start(static_cast<int>(value));
+  }
+
+  for (size_t i = 0; i < plan.instructions.size(); ++i) {
+    const Node& node = plan.graph.nodes[plan.instructions[i].node];
+    for (int value : node.ins) {
+      if (value < 0) continue;
+      if (plan.slot_of[value] < 0 || holds[plan.slot_of[value]] != value) {
+        throw InternalError(cat("instruction ", i, " (", node.schema->type(), ") reads value ",
+                                value, ", but its slot does not hold it any more"));
+      }
+    }
+    for (int value : node.outs) {
+      if (value < 0) continue;
+      const int slot = plan.slot_of[value];
+      if (slot < 0) throw InternalError(cat("value ", value, " has no slot"));
+      if (plan.slots[slot].kind == SlotKind::feed) {
+        throw InternalError(cat("instruction ", i, " writes into a feed"));
+      }
+      holds[slot] = value;
+    }
+  }
+  for (const auto& fetch : plan.graph.fetches) {
+    if (holds[plan.slot_of[fetch.value]] != fetch.value) {
+      throw InternalError(
+          cat("the value fetched as ", fetch.name, " is overwritten before the end"));
+    }
+  }
+  for (const auto& back : plan.write_backs) {
+    if (holds[plan.slot_of[back.value]] != back.value) {
+      throw InternalError(
+          cat("state ", plan.graph.states[back.state].name, " loses its last version"));
+    }
+  }
+  std::set<int> written_back;
+  for (const auto& back : plan.write_backs) written_back.insert(back.state);
+  for (size_t s = 0; s < plan.graph.states.size(); ++s) {
+    const auto& state = plan.graph.states[s];
+    if (state.exit < 0 || written_back.contains(static_cast<int>(s))) continue;
+    const Slot& slot = plan.slots[plan.slot_of[state.exit]];
+    if (slot.kind != SlotKind::state || slot.index != static_cast<int>(s) ||
+        holds[plan.slot_of[state.exit]] != state.exit) {
+      throw InternalError(cat("state ", state.name, " does not end with its last version"));
+    }
+  }
+  for (const auto& region : plan.regions) {
+    check_region(*region.plan);
+    for (const auto& carry : region.carries) {
+      if (region.plan->slot_of[carry.inner_value] < 0) {
+        throw InternalError("a region's result has no slot");
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void check_plan(const Plan& plan) { check_region(plan); }
+
+}  // namespace trireme

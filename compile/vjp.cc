@@ -1,0 +1,148 @@
+#include "compile/vjp.h"
+
+#include <map>
+#include <set>
+
+#include "core/text.h"
+
+namespace trireme {
+namespace {
+
+// The forward op as its body must see it: the gradient op's own operands in the forward's slots.
+struct ForwardView {
+  OpView view;
+  std::vector<int> ins;
+  std::vector<ValueInfo> results;
+};
+
+ForwardView forward_view(Graph& graph, const OpSchema& forward, const OpView& grad,
+                         const std::vector<int>& grad_ins) {
+  ForwardView made{OpView(forward, grad.attrs()), {}, {}};
+  std::set<int> seen;
+  for (const SlotSpec& slot : forward.inputs()) {
+    std::vector<const ValueInfo*> facts;
+    for (size_t i = 0; i < grad.count(slot.name); ++i) {
+      int id = grad_ins[grad.position(slot.name, i)];
+      // One variable in two slots has two gradients: give each slot a value of its own.
+      if (!seen.insert(id).second) id = graph.emit("p.identity", {id}, {}).front();
+      seen.insert(id);
+      made.ins.push_back(id);
+    }
+    if (facts.empty() && grad.count(slot.name) == 0 && !slot.duplicable) made.ins.push_back(-1);
+  }
+  return made;
+}
+
+}  // namespace
+
+std::vector<int> lower_by_vjp(Graph& graph, const OpView& view, const std::vector<int>& ins) {
+  const OpSchema& forward = *view.schema().forward();
+  promise(static_cast<bool>(forward.body_rule()), "a gradient without rules comes from a body");
+
+  ForwardView again = forward_view(graph, forward, view, ins);
+  // Facts are copied: the graph's table moves while the body emits.
+  std::vector<ValueInfo> facts;
+  facts.reserve(again.ins.size());
+  for (int id : again.ins) facts.push_back(id < 0 ? ValueInfo{} : graph.values[id].info);
+  size_t at = 0;
+  for (const SlotSpec& slot : forward.inputs()) {
+    std::vector<const ValueInfo*> operands;
+    const size_t count = view.count(slot.name);
+    for (size_t i = 0; i < count; ++i) operands.push_back(&facts[at + i]);
+    at += slot.duplicable ? count : 1;
+    again.view.add_in(slot.name, operands);
+  }
+  // Outputs are wanted where their gradient arrives.
+  again.results.resize(forward.outputs().size());
+  for (size_t s = 0; s < forward.outputs().size(); ++s) {
+    const SlotSpec& slot = forward.outputs()[s];
+    promise(!slot.duplicable, "ops with a list of outputs state their gradient");
+    std::vector<ValueInfo*> operands;
+    if (view.has(slot.name + "@GRAD")) operands.push_back(&again.results[s]);
+    again.view.add_out(slot.name, operands);
+  }
+  again.view.seal();
+
+  const size_t first_node = graph.nodes.size();
+  Body body(graph, again.view, again.ins);
+  forward.body_rule()(body);
+  const size_t end_node = graph.nodes.size();
+
+  // Only values that depend on an input whose gradient is wanted need one.
+  std::set<int> needed;
+  for (const SlotSpec& slot : forward.inputs()) {
+    if (!view.schema().find_output(slot.name + "@GRAD")) continue;
+    for (size_t i = 0; i < view.count(slot.name); ++i) {
+      if (view.out_position(slot.name + "@GRAD", i) >= 0 &&
+          i < view.out_count(slot.name + "@GRAD")) {
+        needed.insert(again.ins[again.view.position(slot.name, i)]);
+      }
+    }
+  }
+  for (size_t n = first_node; n < end_node; ++n) {
+    const Node& node = graph.nodes[n];
+    for (int in : node.ins) {
+      if (needed.contains(in)) needed.insert(node.outs.begin(), node.outs.end());
+    }
+  }
+
+  std::map<int, Expr> grads;
+  const auto accumulate = [&](int value, Expr grad) {
+    const auto [it, fresh] = grads.try_emplace(value, grad);
+    if (!fresh) it->second = it->second + grad;
+  };
+  for (size_t s = 0; s < forward.outputs().size(); ++s) {
+    const std::string& slot = forward.outputs()[s].name;
+    const int position = again.view.out_position(slot);
+    if (position < 0) continue;
+    const Expr result = body.results()[position];
+    if (!result)
+      throw InternalError(cat("the body of ", forward.type(), " leaves ", slot, " unset"));
+    // A gradient may arrive in another shape of the same size (a [1] loss gradient for rank 0).
+    accumulate(result.id(), Expr(&graph, ins[view.position(slot + "@GRAD")]));
+  }
+
+  for (size_t n = end_node; n-- > first_node;) {
+    const Node node = graph.nodes[n];  // a copy: rules append nodes
+    std::vector<Expr> out_grads;
+    bool any = false, wanted = false;
+    for (int out : node.outs) {
+      const auto it = grads.find(out);
+      out_grads.push_back(it == grads.end() ? Expr() : it->second);
+      any |= it != grads.end();
+      wanted |= needed.contains(out);
+    }
+    if (!any || !wanted || !node.schema->vjp_rule()) continue;
+    std::vector<Expr> operands, results;
+    for (int in : node.ins) operands.push_back(in < 0 ? Expr() : Expr(&graph, in));
+    for (int out : node.outs) results.push_back(Expr(&graph, out));
+    std::vector<ValueInfo> copies;
+    copies.reserve(graph.values.size());
+    for (const Value& value : graph.values) copies.push_back(value.info);
+    std::vector<ValueInfo*> pointers;
+    for (ValueInfo& info : copies) pointers.push_back(&info);
+    const OpView node_view = view_of(node, pointers);
+    Vjp vjp(node_view, operands, results, out_grads);
+    node.schema->vjp_rule()(vjp);
+    for (size_t i = 0; i < node.ins.size(); ++i) {
+      if (vjp.grads()[i] && needed.contains(node.ins[i])) accumulate(node.ins[i], vjp.grads()[i]);
+    }
+  }
+
+  std::vector<int> outs(view.out_size(), -1);
+  for (const SlotSpec& slot : forward.inputs()) {
+    const std::string grad_slot = slot.name + "@GRAD";
+    if (!view.schema().find_output(grad_slot)) continue;
+    for (size_t i = 0; i < view.out_count(grad_slot) && i < view.count(slot.name); ++i) {
+      const int position = view.out_position(grad_slot, i);
+      if (position < 0 || !view.out_at(position)) continue;
+      const int input = again.ins[again.view.position(slot.name, i)];
+      const auto it = grads.find(input);
+      outs[position] =
+          it != grads.end() ? it->second.id() : full_like(Expr(&graph, input), 0.0).id();
+    }
+  }
+  return outs;
+}
+
+}  // namespace trireme
