@@ -1,0 +1,73 @@
+// Runs programs: checks feeds, compiles once per (program, version, feeds, fetches), binds, runs.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/place.h"
+#include "core/scope.h"
+#include "ir/program.h"
+#include "runtime/frame.h"
+
+namespace trireme {
+
+using Feeds = std::map<std::string, Tensor>;
+
+struct RunOptions {
+  Scope* scope = nullptr;        // null: the global scope
+  bool use_prune = false;        // only what the fetches need runs
+  bool keep_optimizers = false;  // with use_prune: optimizer ops stay (they were in the fetch list)
+  std::function<void()> poll;    // called now and then while running; throws to end the run
+  int parts = 1;                 // into how many parts work that may be cut is cut
+};
+
+// Counts since the executor was made: why a step was slow.
+struct ExecutorCounters {
+  size_t compiles = 0;
+  size_t binds = 0;
+};
+
+class Executor {
+ public:
+  explicit Executor(Place place = cpu_place());
+  ~Executor();
+
+  // One result per fetched name. A result that was never written is an empty variable.
+  std::vector<Variable> run(const Program& program, const Feeds& feeds = {},
+                            const std::vector<std::string>& fetches = {}, RunOptions options = {});
+  // The value of one dense fetch.
+  Tensor run_one(const Program& program, const Feeds& feeds, const std::string& fetch,
+                 RunOptions options = {});
+  void close();  // later runs are refused; may be called again
+  Place place() const { return place_; }
+  ExecutorCounters counters() const;
+
+ private:
+  struct Compiled;
+  struct Key;
+  std::shared_ptr<Compiled> compiled_for(const Program& program, const Feeds& feeds,
+                                         const std::vector<std::string>& fetches,
+                                         const RunOptions& options);
+
+  Place place_;
+  bool closed_ = false;
+  uint64_t process_seed_;
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<Compiled>> cache_;  // most recently used first
+  ExecutorCounters counters_;
+};
+
+// The process's scope: what programs use when the caller names none.
+Scope& global_scope();
+// Makes `scope` the global one (null: the original) and returns the one before.
+Scope* swap_global_scope(Scope* scope);
+
+// Checks one fed tensor against the variable's declaration and converts what may be converted
+// (int32 to int64, float64 to float32, with one warning).
+Tensor checked_feed(const Var& var, Tensor tensor);
+
+}  // namespace trireme

@@ -1,0 +1,406 @@
+#include "runtime/frame.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "core/text.h"
+
+namespace trireme {
+namespace {
+
+// What can be read off a variable. The name and compile-time kind stay.
+void take_facts(const Variable& variable, ValueInfo& info) {
+  switch (variable.kind()) {
+    case Kind::dense: {
+      const Tensor& tensor = variable.tensor();
+      info.type = VarType::lod_tensor;
+      info.dtype = tensor.dtype();
+      info.shape = tensor.shape();
+      info.lod = tensor.lod();
+      info.lod_level = static_cast<int>(tensor.lod().size());
+      break;
+    }
+    case Kind::rows:
+      info.type = VarType::selected_rows;
+      info.dtype = variable.rows().value.dtype();
+      info.shape = variable.rows().value.shape();
+      info.height = variable.rows().height;
+      break;
+    case Kind::array:
+      info.type = VarType::lod_tensor_array;
+      break;
+    case Kind::none:
+    case Kind::host:
+      break;
+  }
+}
+
+bool same_facts(const Variable& variable, const ValueInfo& info) {
+  switch (variable.kind()) {
+    case Kind::dense:
+      return info.type == VarType::lod_tensor && variable.tensor().dtype() == info.dtype &&
+             variable.tensor().shape() == info.shape && variable.tensor().lod() == info.lod;
+    case Kind::rows:
+      return info.type == VarType::selected_rows && variable.rows().value.dtype() == info.dtype &&
+             variable.rows().value.shape() == info.shape && variable.rows().height == info.height;
+    default:
+      return true;
+  }
+}
+
+bool same_contents(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() && a.initialized() && b.initialized() &&
+         std::memcmp(a.raw(), b.raw(), a.byte_size()) == 0;
+}
+
+template <class T>
+bool all_finite(const Tensor& tensor) {
+  const T* data = tensor.data<T>();
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    if (!std::isfinite(static_cast<double>(data[i]))) return false;
+  }
+  return true;
+}
+
+// Takes over a value without giving up the target's memory where it fits: views of it stay true.
+void assign(Variable& target, const Variable& source) {
+  if (source.kind() == Kind::dense) {
+    const Tensor& from = source.tensor();
+    if (target.kind() != Kind::dense) target.clear();
+    Tensor& to = target.tensor();
+    if (to.initialized() && to.dtype() == from.dtype() && to.shape() == from.shape()) {
+      if (to.raw() != from.raw()) std::memcpy(to.raw(), from.raw(), from.byte_size());
+      to.set_lod(from.lod());
+    } else {
+      to = from.clone();
+    }
+  } else if (source.kind() == Kind::rows) {
+    const SelectedRows& from = source.rows();
+    target.clear();
+    target.rows() = {from.rows, from.height, from.value.clone()};
+  } else {
+    target = source;
+  }
+}
+
+}  // namespace
+
+Frame::Frame(const Plan& plan)
+    : plan_(plan),
+      own_(plan.slots.size()),
+      slots_(plan.slots.size(), nullptr),
+      bound_(plan.instructions.size()),
+      segment_bound_(plan.segments.size(), false),
+      seen_values_(plan.segments.size()) {
+  for (const Value& value : plan.graph.values) facts_.push_back(value.info);
+  for (ValueInfo& info : facts_) fact_pointers_.push_back(&info);
+  for (size_t s = 0; s < plan.slots.size(); ++s) {
+    if (plan.slots[s].kind == SlotKind::own || plan.slots[s].kind == SlotKind::feed) {
+      slots_[s] = &own_[s];
+    }
+  }
+  for (const auto& region : plan.regions) {
+    regions_.push_back(std::make_unique<Frame>(*region.plan));
+    regions_.back()->outer_ = this;
+  }
+}
+
+void Frame::bind_slots(Scope& scope) {
+  scope_ = &scope;
+  if (bound_scope_id_ == scope.id() && bound_epoch_ == scope.epoch()) return;
+  for (size_t s = 0; s < plan_.slots.size(); ++s) {
+    if (plan_.slots[s].kind != SlotKind::state) continue;
+    const std::string& name = plan_.graph.states[plan_.slots[s].index].name;
+    Variable* variable = scope.find(name);
+    if (!variable) {
+      Scope* root = &scope;
+      while (root->parent()) root = root->parent();
+      variable = &root->var(name);
+    }
+    slots_[s] = variable;
+  }
+  bound_scope_id_ = scope.id();
+  bound_epoch_ = scope.epoch();
+  segment_bound_.assign(segment_bound_.size(), false);
+}
+
+bool Frame::entry_facts_changed() {
+  bool changed = false;
+  const auto compare = [&](int value) {
+    const Variable& variable = at(value);
+    if (same_facts(variable, facts_[value])) return;
+    take_facts(variable, facts_[value]);
+    changed = true;
+  };
+  for (const auto& feed : plan_.graph.feeds) compare(feed.value);
+  for (size_t s = 0; s < plan_.graph.states.size(); ++s) {
+    const auto& state = plan_.graph.states[s];
+    if (state.entry < 0) continue;
+    if (plan_.state_must_exist[s] && !at(state.entry).initialized()) {
+      throw Error(ErrorKind::precondition,
+                  cat("variable ", state.name, " holds no value in this scope"))
+          .fix("run the startup program first (exe.run(startup_program)), or load the variable");
+    }
+    compare(state.entry);
+  }
+  for (size_t value = 0; value < plan_.graph.values.size(); ++value) {
+    const int slot = plan_.slot_of[value];
+    if (slot >= 0 && plan_.slots[slot].kind == SlotKind::outer) compare(static_cast<int>(value));
+  }
+  return changed;
+}
+
+void Frame::run(const std::vector<Tensor>& feeds, Scope& scope, const RunSettings& settings) {
+  promise(feeds.size() == plan_.graph.feeds.size(), "one tensor per feed");
+  settings_ = &settings;
+  next_poll_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  step_ = scope.step().load(std::memory_order_relaxed);
+  bind_slots(scope);
+  for (size_t i = 0; i < feeds.size(); ++i) at(plan_.graph.feeds[i].value).tensor() = feeds[i];
+  run_segments();
+  write_back();
+  if (plan_.writes_states) scope.step().fetch_add(1, std::memory_order_relaxed);
+}
+
+void Frame::run_segments() {
+  if (entry_facts_changed()) segment_bound_.assign(segment_bound_.size(), false);
+  for (size_t s = 0; s < plan_.segments.size(); ++s) {
+    const Segment& segment = plan_.segments[s];
+    for (size_t i = 0; i < segment.reads_values.size() && segment_bound_[s]; ++i) {
+      segment_bound_[s] = same_contents(seen_values_[s][i], at(segment.reads_values[i]).tensor());
+    }
+    if (!segment_bound_[s]) {
+      bind_segment(s);
+      for (size_t later = s + 1; later < segment_bound_.size(); ++later)
+        segment_bound_[later] = false;
+    }
+    for (int i = segment.begin; i < segment.end; ++i) run_instruction(i);
+    if (plan_.instructions[segment.end - 1].late &&
+        late_facts_changed(plan_.instructions[segment.end - 1])) {
+      for (size_t later = s + 1; later < segment_bound_.size(); ++later)
+        segment_bound_[later] = false;
+    }
+  }
+}
+
+void Frame::bind_segment(size_t index) {
+  const Segment& segment = plan_.segments[index];
+  seen_values_[index].clear();
+  for (int value : segment.reads_values) {
+    seen_values_[index].push_back(at(value).tensor().clone());
+    facts_[value].value = &at(value);
+  }
+  for (int i = segment.begin; i < segment.end; ++i) {
+    const Node& node = plan_.graph.nodes[plan_.instructions[i].node];
+    try {
+      bind_instruction(i);
+    } catch (Error& e) {
+      throw add_node_context(e, node, fact_pointers_);
+    }
+  }
+  segment_bound_[index] = true;
+  ++binds_;
+}
+
+void Frame::bind_instruction(int index) {
+  const Instruction& instruction = plan_.instructions[index];
+  const Node& node = plan_.graph.nodes[instruction.node];
+  OpView view = view_of(node, fact_pointers_);
+  if (!instruction.late && node.schema->shape_rule()) {
+    for (size_t i = 0; i < view.out_size(); ++i) {
+      if (ValueInfo* info = view.out_at(i)) info->lod.clear();
+    }
+    node.schema->shape_rule()(view);
+  }
+
+  Bound& bound = bound_[index];
+  bound.ins.clear();
+  bound.outs.clear();
+  for (int value : node.ins) bound.ins.push_back(value < 0 ? nullptr : &at(value));
+  for (int value : node.outs) {
+    bound.outs.push_back(value < 0 ? nullptr : &at(value));
+    if (value < 0 || instruction.late) continue;
+    const ValueInfo& info = facts_[value];
+    if (!info.shape.known()) {
+      throw InternalError(cat("the shape rule of ", node.schema->type(), " leaves ",
+                              info.shape.to_string(), " unknown when all operands are known"));
+    }
+    bool shared = false;
+    for (int in : node.ins) shared |= in >= 0 && plan_.slot_of[in] == plan_.slot_of[value];
+    prepare(at(value), info, shared);
+  }
+
+  std::vector<std::string> refusals;
+  for (const Kernel& kernel : node.schema->kernels()) {
+    if (kernel.device != Device::cpu) continue;
+    std::string why_not;
+    if (std::optional<BoundKernel> made = kernel.make(view, &why_not)) {
+      bound.kernel = std::move(*made);
+      return;
+    }
+    refusals.push_back(cat(kernel.name, ": ", why_not));
+  }
+  throw Error(ErrorKind::unimplemented,
+              cat("no kernel takes these operands (", join(refusals, "; "), ")"))
+      .fix("cast the operands to float32");
+}
+
+void Frame::prepare(Variable& variable, const ValueInfo& info, bool shared) {
+  if (info.type == VarType::selected_rows) {
+    if (variable.kind() != Kind::rows) variable.clear();
+    SelectedRows& rows = variable.rows();
+    rows.value.resize(info.dtype, info.shape);
+    rows.rows.resize(static_cast<size_t>(info.shape.at(0)));
+    rows.height = info.height;
+    return;
+  }
+  if (info.type != VarType::lod_tensor) return;
+  if (variable.kind() != Kind::dense) variable.clear();
+  Tensor& tensor = variable.tensor();
+  const bool fits =
+      tensor.initialized() && tensor.dtype() == info.dtype && tensor.shape() == info.shape;
+  if (!fits) {
+    if (shared) {
+      throw Error(cat("it writes ", info.name, " in place, but the result is ", name_of(info.dtype),
+                      " ", info.shape.to_string(), " and the variable is ", tensor.describe()))
+          .fix("give the result a variable of its own");
+    }
+    tensor.resize(info.dtype, info.shape);
+  }
+  if (tensor.lod() != info.lod) tensor.set_lod(info.lod);
+}
+
+void Frame::run_instruction(int index) {
+  const Bound& bound = bound_[index];
+  current_ = index;
+  KernelArgs args;
+  args.ins = bound.ins.data();
+  args.outs = bound.outs.data();
+  args.run = this;
+  args.parts = std::clamp(settings_->parts, 1, bound.kernel.parts);
+  try {
+    for (args.part = 0; args.part < args.parts; ++args.part) bound.kernel.run(args);
+    if (settings_->check_nan_inf) check_finite(index);
+  } catch (Error& e) {
+    add_node_context(e, plan_.graph.nodes[plan_.instructions[index].node], fact_pointers_);
+    explain_partial_writes(e, index);
+    throw;
+  }
+  if (settings_->poll && (index & 15) == 15) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= next_poll_) {
+      next_poll_ = now + std::chrono::milliseconds(100);
+      settings_->poll();
+    }
+  }
+}
+
+void Frame::run_region(int index) {
+  const int number = plan_.instructions[current_].region_plans.at(static_cast<size_t>(index));
+  const int resumed = current_;
+  Frame& inner = *regions_[number];
+  inner.settings_ = settings_;
+  inner.scope_ = scope_;
+  inner.step_ = step_;
+  inner.next_poll_ = next_poll_;
+  for (size_t s = 0; s < inner.plan_.slots.size(); ++s) {
+    if (inner.plan_.slots[s].kind == SlotKind::outer) {
+      inner.slots_[s] = slots_[inner.plan_.slots[s].index];
+    }
+  }
+  inner.run_segments();
+  for (const auto& carry : plan_.regions[number].carries) {
+    Variable& source = inner.at(carry.inner_value);
+    Variable& target = *slots_[carry.outer_slot];
+    if (&source != &target) assign(target, source);
+  }
+  ++inner.iteration_;
+  current_ = resumed;
+}
+
+bool Frame::late_facts_changed(const Instruction& instruction) {
+  bool changed = false;
+  for (int value : plan_.graph.nodes[instruction.node].outs) {
+    if (value < 0 || same_facts(at(value), facts_[value])) continue;
+    take_facts(at(value), facts_[value]);
+    changed = true;
+  }
+  return changed;
+}
+
+void Frame::write_back() {
+  for (const auto& back : plan_.write_backs) {
+    for (size_t s = 0; s < plan_.slots.size(); ++s) {
+      if (plan_.slots[s].kind == SlotKind::state && plan_.slots[s].index == back.state) {
+        assign(*slots_[s], at(back.value));
+      }
+    }
+  }
+}
+
+void Frame::check_finite(int index) {
+  const Node& node = plan_.graph.nodes[plan_.instructions[index].node];
+  for (int value : node.outs) {
+    if (value < 0) continue;
+    const Variable& variable = at(value);
+    const Tensor* tensor = variable.kind() == Kind::dense  ? &variable.tensor()
+                           : variable.kind() == Kind::rows ? &variable.rows().value
+                                                           : nullptr;
+    if (!tensor || !tensor->initialized()) continue;
+    const bool fine = tensor->dtype() == DType::float32   ? all_finite<float>(*tensor)
+                      : tensor->dtype() == DType::float64 ? all_finite<double>(*tensor)
+                                                          : true;
+    if (!fine) {
+      throw Error(ErrorKind::precondition,
+                  cat("its result ", facts_[value].name.empty() ? "(computed)" : facts_[value].name,
+                      " holds nan or inf"))
+          .fix("look at the operands above; FLAGS_check_nan_inf=0 turns this check off");
+    }
+  }
+}
+
+void Frame::explain_partial_writes(Error& error, int failed) {
+  if (outer_) return;
+  std::set<std::string> written;
+  for (int i = 0; i < failed; ++i) {
+    for (int value : plan_.graph.nodes[plan_.instructions[i].node].outs) {
+      if (value < 0) continue;
+      const Slot& slot = plan_.slots[plan_.slot_of[value]];
+      if (slot.kind == SlotKind::state) written.insert(plan_.graph.states[slot.index].name);
+    }
+  }
+  if (!written.empty()) error.note("already written in this step: " + join(written));
+}
+
+std::vector<Variable> Frame::take_fetches() {
+  std::vector<Variable> results;
+  std::map<int, size_t> given;  // slot -> the result that took its memory
+  for (const auto& fetch : plan_.graph.fetches) {
+    const int slot = plan_.slot_of[fetch.value];
+    Variable& variable = *slots_[slot];
+    results.emplace_back();
+    if (const auto it = given.find(slot); it != given.end()) {
+      assign(results.back(), results[it->second]);
+      continue;
+    }
+    const bool give = plan_.slots[slot].kind == SlotKind::own && variable.kind() == Kind::dense &&
+                      variable.tensor().initialized();
+    if (!give) {
+      if (variable.initialized()) assign(results.back(), variable);
+      continue;
+    }
+    // The caller gets the memory itself; the slot gets fresh memory for the next step.
+    given[slot] = results.size() - 1;
+    Tensor& tensor = variable.tensor();
+    results.back().tensor() = tensor;
+    Tensor fresh(tensor.dtype(), tensor.shape());
+    fresh.set_lod(tensor.lod());
+    tensor = std::move(fresh);
+  }
+  return results;
+}
+
+}  // namespace trireme

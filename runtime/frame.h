@@ -1,0 +1,82 @@
+// One running instance of a plan: its memory, and the plan bound to shapes and to a scope's slots.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "compile/plan.h"
+#include "core/scope.h"
+
+namespace trireme {
+
+struct RunSettings {
+  uint64_t process_seed = 1;
+  bool check_nan_inf = false;
+  std::function<void()> poll;  // called about every 100 ms; throws to end the run (Ctrl-C)
+  // Into how many parts work that may be cut is cut. Results do not depend on it.
+  int parts = 1;
+};
+
+class Frame : public RunContext {
+ public:
+  explicit Frame(const Plan& plan);
+
+  // Feeds by the plan's feed numbers; their memory is only read. Binds what is not bound yet.
+  void run(const std::vector<Tensor>& feeds, Scope& scope, const RunSettings& settings);
+  // After run: one per fetch, with memory of its own.
+  std::vector<Variable> take_fetches();
+
+  uint64_t bound_scope() const { return bound_scope_id_; }
+  size_t bind_count() const { return binds_; }  // segments bound so far
+
+  // RunContext
+  void run_region(int index) override;
+  Scope& scope() override { return *scope_; }
+  uint64_t step() const override { return step_; }
+  uint64_t process_seed() const override { return settings_->process_seed; }
+  uint64_t iteration() const override { return iteration_; }
+
+ private:
+  struct Bound {
+    BoundKernel kernel;
+    std::vector<Variable*> ins, outs;
+  };
+
+  void bind_slots(Scope& scope);
+  bool entry_facts_changed();
+  void bind_segment(size_t index);
+  void bind_instruction(int index);
+  void prepare(Variable& variable, const ValueInfo& info, bool shared);
+  void run_segments();
+  void run_instruction(int index);
+  bool late_facts_changed(const Instruction& instruction);
+  void write_back();
+  void check_finite(int index);
+  void explain_partial_writes(Error& error, int failed);
+  Variable& at(int value) { return *slots_[plan_.slot_of[value]]; }
+
+  const Plan& plan_;
+  std::vector<Variable> own_;     // by slot; unused for slots that live elsewhere
+  std::vector<Variable*> slots_;  // by slot
+  std::vector<ValueInfo> facts_;  // by value
+  std::vector<ValueInfo*> fact_pointers_;
+  std::vector<Bound> bound_;  // by instruction
+  std::vector<bool> segment_bound_;
+  std::vector<std::vector<Tensor>> seen_values_;  // by segment: contents its shapes were made from
+  std::vector<std::unique_ptr<Frame>> regions_;
+
+  Scope* scope_ = nullptr;
+  uint64_t bound_scope_id_ = 0;
+  uint64_t bound_epoch_ = 0;
+  const RunSettings* settings_ = nullptr;
+  Frame* outer_ = nullptr;
+  uint64_t step_ = 0;
+  uint64_t iteration_ = 0;
+  int current_ = 0;
+  size_t binds_ = 0;
+  std::chrono::steady_clock::time_point next_poll_{};
+};
+
+}  // namespace trireme
