@@ -89,6 +89,9 @@ std::shared_ptr<Program> copy_selected(const Program& program, const Selection& 
   copy->device = program.device;
   copy->backward_count = program.backward_count;
   copy->distributed_transpiled = program.distributed_transpiled;
+  if (copy->global_block().find_var(program.scheduled_rate)) {
+    copy->scheduled_rate = program.scheduled_rate;
+  }
   copy->desc_version = program.desc_version;
   copy->op_versions = program.op_versions;
   copy->unknown_fields = program.unknown_fields;

@@ -273,6 +273,8 @@ class Program : public std::enable_shared_from_this<Program> {
   std::string device;
   int backward_count = 0;  // how often append_backward ran: later runs prefix their gradients
   bool distributed_transpiled = false;
+  // The learning rate that a schedule on the host writes before each run; empty: there is none.
+  std::string scheduled_rate;
 
   // Files: the version they carry and what we do not know of them.
   int64_t desc_version = kProgramVersion;
