@@ -19,6 +19,8 @@ void register_tensor_index(Registry& ops);
 void register_matmul(Registry& ops);
 void register_conv(Registry& ops);
 void register_pool(Registry& ops);
+void register_batch_norm(Registry& ops);
+void register_layer_norm(Registry& ops);
 void register_norm(Registry& ops);
 void register_dropout(Registry& ops);
 void register_softmax(Registry& ops);
@@ -58,6 +60,8 @@ void register_all_ops(Registry& ops) {
   register_matmul(ops);
   register_conv(ops);
   register_pool(ops);
+  register_batch_norm(ops);
+  register_layer_norm(ops);
   register_norm(ops);
   register_dropout(ops);
   register_softmax(ops);

@@ -1,0 +1,131 @@
+// What normalising ops share: sets of elements, their moments, optional parameters, gradients.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "ir/kernel.h"
+
+namespace trireme {
+
+// `outer` runs of `inner` neighbours, `outer_step` apart.
+struct Strip {
+  int64_t first = 0;
+  int64_t outer = 1, outer_step = 0;
+  int64_t inner = 0;
+
+  int64_t count() const { return outer * inner; }
+  template <class Visit>
+  void each(const Visit& visit) const {
+    for (int64_t i = 0; i < outer; ++i) {
+      const int64_t begin = first + i * outer_step;
+      for (int64_t at = begin; at < begin + inner; ++at) visit(at);
+    }
+  }
+};
+
+struct Moments {
+  double mean = 0, variance = 0;
+};
+
+// Two passes, summed in double: deviations from the true mean do not cancel as squares would.
+template <class T>
+Moments moments(const Strip& strip, const T* x) {
+  const auto count = static_cast<double>(strip.count());
+  Moments found;
+  strip.each([&](int64_t at) { found.mean += static_cast<double>(x[at]); });
+  found.mean /= count;
+  strip.each([&](int64_t at) {
+    const double deviation = static_cast<double>(x[at]) - found.mean;
+    found.variance += deviation * deviation;
+  });
+  found.variance /= count;
+  return found;
+}
+
+// An image tensor as batch, channels and pixels. With NCHW the channels are dimension 1, with NHWC
+// the last; two dimensions are batch and channels.
+struct ChannelPlanes {
+  int64_t batch = 0, channels = 0, pixels = 0;
+  bool channel_last = false;
+
+  ChannelPlanes() = default;
+  ChannelPlanes(const Shape& shape, bool last)
+      : batch(shape.at(0)),
+        channels(shape.at(last ? shape.rank() - 1 : 1)),
+        pixels(last ? shape.product(1, shape.rank() - 1).value()
+                    : shape.product(2, shape.rank()).value()),
+        channel_last(last) {}
+
+  int64_t size() const { return batch * channels * pixels; }
+  // One channel of the whole batch.
+  Strip channel(int64_t c) const {
+    if (channel_last) {
+      return {.first = c, .outer = batch * pixels, .outer_step = channels, .inner = 1};
+    }
+    return {.first = c * pixels, .outer = batch, .outer_step = channels * pixels, .inner = pixels};
+  }
+  // Channels [from, from + width) of sample n.
+  Strip sample(int64_t n, int64_t from, int64_t width) const {
+    const int64_t first = n * channels * pixels;
+    if (channel_last) {
+      return {.first = first + from, .outer = pixels, .outer_step = channels, .inner = width};
+    }
+    return {.first = first + from * pixels, .inner = width * pixels};
+  }
+  int64_t channel_of(int64_t at) const {
+    return channel_last ? at % channels : at / pixels % channels;
+  }
+};
+
+// Refuses a parameter that has not `wanted` numbers; an absent one is fine.
+inline void check_parameter(const OpView& op, std::string_view slot, Dim wanted,
+                            std::string_view what) {
+  if (!op.has(slot)) return;
+  const Dim given = op.in(slot).shape.numel();
+  if (given.may_equal(wanted)) return;
+  throw op.error(cat(slot, " has ", given, " numbers but there are ", wanted, " ", what))
+      .fix(cat("give ", slot, " the shape [", wanted, "]"));
+}
+
+inline double inverse_of(double variance, double epsilon) {
+  return 1 / std::sqrt(variance + epsilon);
+}
+
+// A parameter that may be absent: then it changes nothing.
+template <class T>
+struct Parameter {
+  const T* values;
+  T absent;
+  Parameter(const KernelArgs& k, int position, T absent)
+      : values(k.has_in(position) ? k.in<T>(position) : nullptr), absent(absent) {}
+  T operator[](int64_t i) const { return values ? values[i] : absent; }
+};
+
+// The gradient of one strip: normal(i) is the normalised element i, index(i) its parameter.
+template <class T, class Normal, class Index>
+void strip_grad(const Strip& strip, const T* grad, const Parameter<T>& scale, double inverse,
+                const Normal& normal, const Index& index, T* x_grad) {
+  double sum = 0, weighted = 0;
+  strip.each([&](int64_t i) {
+    const double arriving = static_cast<double>(grad[i]) * static_cast<double>(scale[index(i)]);
+    sum += arriving;
+    weighted += arriving * static_cast<double>(normal(i));
+  });
+  const auto count = static_cast<double>(strip.count());
+  const auto mean = static_cast<T>(sum / count), mean_weighted = static_cast<T>(weighted / count);
+  const auto factor = static_cast<T>(inverse);
+  strip.each([&](int64_t i) {
+    x_grad[i] = factor * (grad[i] * scale[index(i)] - mean - normal(i) * mean_weighted);
+  });
+}
+
+// Into how many parts `pieces` of work over `elements` may be cut, by shape alone.
+inline int norm_parts(int64_t pieces, int64_t elements) {
+  constexpr int64_t kElementsPerPart = 16384;
+  return static_cast<int>(
+      std::clamp<int64_t>(std::min(elements / kElementsPerPart, pieces), 1, 64));
+}
+
+}  // namespace trireme
