@@ -238,7 +238,9 @@ bool GradList::complete_arriving(const Op& op, const OpSpec& spec, const Renames
 
 void GradList::differentiate(const Op& op, const Renames& recomputed) {
   const OpSchema& row = op_table().get(op.type());
-  GradMaker maker(op, [this](const std::string& name) { return !no_grad_.contains(name); });
+  GradMaker maker(
+      op, [this](const std::string& name) { return !no_grad_.contains(name); },
+      [this](const std::string& name) { return !gradient_of(name).empty(); });
   for (OpSpec& spec : row.make_grad(maker)) {
     const std::set<std::string> outputs = names_in(spec.outputs);
     const bool wanted =

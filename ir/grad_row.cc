@@ -1,4 +1,6 @@
 // Gradient ops made from forward rows: the <type>_grad row, and the op that append_backward adds.
+#include <algorithm>
+
 #include "ir/schema.h"
 
 namespace trireme {
@@ -73,11 +75,20 @@ std::vector<std::string> GradMaker::in_grad(std::string_view slot) const {
   return grads;
 }
 
+bool GradMaker::arrives(std::string_view slot) const {
+  const std::vector<std::string>& names = op_.output(slot);
+  return !has_grad_ || std::any_of(names.begin(), names.end(), has_grad_);
+}
+
 std::vector<std::string> OpSchema::grad_out_slots() const {
-  if (!grad_outs_.empty()) return grad_outs_;
-  std::vector<std::string> slots;
-  for (const SlotSpec& slot : outputs_) {
-    if (!slot.intermediate) slots.push_back(slot.name);
+  std::vector<std::string> slots = grad_outs_;
+  if (slots.empty()) {
+    for (const SlotSpec& slot : outputs_) {
+      if (!slot.intermediate) slots.push_back(slot.name);
+    }
+  }
+  for (const std::string& name : grad_outs_if_any_) {
+    if (std::find(slots.begin(), slots.end(), name) == slots.end()) slots.push_back(name);
   }
   return slots;
 }
@@ -134,6 +145,9 @@ std::vector<OpSpec> OpSchema::make_grad(GradMaker& maker) const {
     spec.inputs[name] = find_input(name) ? maker.in(name) : maker.out(name);
   }
   for (const std::string& name : grad_out_slots()) {
+    const bool if_any = std::find(grad_outs_if_any_.begin(), grad_outs_if_any_.end(), name) !=
+                        grad_outs_if_any_.end();
+    if (if_any && !maker.arrives(name)) continue;
     spec.inputs[grad_name(name)] = maker.out_grad(name);
   }
   for (const SlotSpec& slot : inputs_) {

@@ -157,6 +157,11 @@ OpSchema& OpSchema::grad_outs(std::vector<std::string> slots) {
   grad_outs_ = std::move(slots);
   return *this;
 }
+OpSchema& OpSchema::grad_outs_if_any(std::vector<std::string> slots) {
+  grad_outs_if_any_ = std::move(slots);
+  return *this;
+}
+
 OpSchema& OpSchema::no_grad(std::vector<std::string> in_slots) {
   for (const std::string& name : in_slots) {
     const auto slot = std::find_if(inputs_.begin(), inputs_.end(),

@@ -43,8 +43,9 @@ using SampleRule = std::function<OpSample(Draw&)>;
 // What a gradient maker gets: the forward op, and which inputs want a gradient.
 class GradMaker {
  public:
-  GradMaker(const Op& op, std::function<bool(const std::string&)> wants_grad)
-      : op_(op), wants_grad_(std::move(wants_grad)) {}
+  GradMaker(const Op& op, std::function<bool(const std::string&)> wants_grad,
+            std::function<bool(const std::string&)> has_grad = {})
+      : op_(op), wants_grad_(std::move(wants_grad)), has_grad_(std::move(has_grad)) {}
   const Op& op() const { return op_; }
   const std::vector<std::string>& in(std::string_view slot) const { return op_.input(slot); }
   const std::vector<std::string>& out(std::string_view slot) const { return op_.output(slot); }
@@ -52,12 +53,14 @@ class GradMaker {
   // Gradient names, @EMPTY@ where no gradient is wanted; an empty list when none is.
   std::vector<std::string> in_grad(std::string_view slot) const;
   bool wants(const std::string& name) const { return wants_grad_(name); }
+  // Whether a gradient arrives at any output of this slot.
+  bool arrives(std::string_view slot) const;
   void append(OpSpec spec) { made_.push_back(std::move(spec)); }
   std::vector<OpSpec> take() { return std::move(made_); }
 
  private:
   const Op& op_;
-  std::function<bool(const std::string&)> wants_grad_;
+  std::function<bool(const std::string&)> wants_grad_, has_grad_;
   std::vector<OpSpec> made_;
 };
 using GradRule = std::function<void(GradMaker&)>;
@@ -116,6 +119,8 @@ class OpSchema {
   OpSchema& grad(std::vector<std::string> uses);
   OpSchema& grad_outs(std::vector<std::string> slots);  // outputs whose gradients are read; default: all
                                                          // that are not intermediate
+  // Beside those: outputs whose gradients are read only where one arrives; else the slot is left out.
+  OpSchema& grad_outs_if_any(std::vector<std::string> slots);
   OpSchema& no_grad(std::vector<std::string> in_slots);  // inputs that never get one
   OpSchema& grad_type(std::string type);                 // another name than <type>_grad
   OpSchema& grad_shape(ShapeRule rule);  // default: X@GRAD is like X, else like the first Out@GRAD
@@ -174,7 +179,7 @@ class OpSchema {
   VjpRule vjp_;
   std::vector<Kernel> kernels_, grad_kernels_;
   bool has_grad_ = false;
-  std::vector<std::string> grad_uses_, grad_outs_;
+  std::vector<std::string> grad_uses_, grad_outs_, grad_outs_if_any_;
   std::string grad_type_, sparse_grad_slot_;
   GradRule grad_rule_;
   std::vector<std::pair<std::string, std::string>> inplace_;
