@@ -1,7 +1,225 @@
-#include "ir/schema.h"
+// sequence_conv: each row with its neighbours inside the sequence, times a filter.
+#include <algorithm>
+
+#include "ops/gemm_kernel.h"
+#include "ops/sequence_rules.h"
 
 namespace trireme {
+namespace {
 
-void register_sequence_conv(Registry&) {}
+// Row t of a sequence sees rows t + start, ..., t + start + length - 1. Those before the sequence
+// come from the first `up` rows of PaddingData, those after it from the `down` rows that follow;
+// without trainable padding they are zeros.
+struct Context {
+  int64_t start = 0, length = 1;
+  bool trainable = false;
+
+  explicit Context(const OpView& op)
+      : start(op.attr<int>("contextStart")),
+        length(op.attr<int>("contextLength")),
+        trainable(op.attr<bool>("paddingTrainable")) {}
+  int64_t up() const { return std::max<int64_t>(0, -start); }
+  int64_t down() const { return std::max<int64_t>(0, start + length - 1); }
+};
+
+void conv_shape(OpView& op) {
+  const ValueInfo& x = op.in("X");
+  const Shape& filter = op.in("Filter").shape;
+  const Context context(op);
+  sequence_offsets(op, "X");
+  if (op.attr<int>("contextStride") != 1) {
+    throw Error(ErrorKind::unimplemented,
+                cat("contextStride is ", op.attr<int>("contextStride"), " but only 1 is supported"))
+        .fix("leave filter_stride at 1");
+  }
+  if (x.shape.rank() != 2 || filter.rank() != 2) {
+    throw op
+        .error(
+            cat("X has shape ", x.shape, " and Filter ", filter, " but both have two dimensions"))
+        .fix("give X [rows, width] and Filter [contextLength * width, filters]");
+  }
+  if (!filter[0].may_equal(Dim(context.length) * x.shape[1])) {
+    throw op
+        .error(cat("Filter has ", filter[0], " rows but contextLength ", context.length,
+                   " times the width ", x.shape[1], " of X is ", Dim(context.length) * x.shape[1]))
+        .fix("give Filter the shape [contextLength * width, filters]");
+  }
+  if (context.trainable) {
+    const Shape wanted = {context.up() + context.down(), x.shape[1]};
+    if (!op.has("PaddingData") || !op.in("PaddingData").shape.may_equal(wanted)) {
+      throw op
+          .error(cat("paddingTrainable is set but PaddingData is ",
+                     op.has("PaddingData") ? op.in("PaddingData").shape.to_string() : "absent"))
+          .fix(cat("give PaddingData the shape ", wanted));
+    }
+  }
+  op.set_out("Out", x.dtype, {x.shape[0], filter[1]});
+  op.share_lod("X", "Out");
+}
+
+// Calls place(slot, source, padding) for every slot of the unfolded rows ([rows, length] of width
+// elements): it holds row `source` of X, else row `padding` of PaddingData, else (both kNoRow)
+// zeros.
+template <class F>
+void for_each_slot(const std::vector<int64_t>& offsets, const Context& context, F place) {
+  int64_t slot = 0;
+  for (size_t s = 0; s + 1 < offsets.size(); ++s) {
+    const int64_t begin = offsets[s], end = offsets[s + 1];
+    for (int64_t row = begin; row < end; ++row) {
+      for (int64_t j = 0; j < context.length; ++j, ++slot) {
+        const int64_t source = row + context.start + j;
+        if (source >= begin && source < end) {
+          place(slot, source, kNoRow);
+        } else if (!context.trainable) {
+          place(slot, kNoRow, kNoRow);
+        } else {
+          place(slot, kNoRow, context.up() + source - (source < begin ? begin : end));
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+std::vector<T> unfold(const std::vector<int64_t>& offsets, const Context& context, int64_t width,
+                      const T* x, const T* padding) {
+  std::vector<T> rows(static_cast<size_t>(offsets.back() * context.length * width));
+  for_each_slot(offsets, context, [&](int64_t slot, int64_t source, int64_t pad) {
+    const T* from = source != kNoRow ? x + source * width
+                    : pad != kNoRow  ? padding + pad * width
+                                     : nullptr;
+    if (from) std::copy_n(from, width, rows.data() + slot * width);
+  });
+  return rows;
+}
+
+struct ConvSizes {
+  int64_t rows, width, filters, window;  // window: contextLength * width
+  explicit ConvSizes(const KernelSite& site)
+      : rows(site.in("X").shape.at(0)),
+        width(site.in("X").shape.at(1)),
+        filters(site.in("Filter").shape.at(1)),
+        window(site.in("Filter").shape.at(0)) {}
+};
+
+template <class T>
+BoundKernel conv(const KernelSite& site, Product<T> product) {
+  const int x = site.position("X"), filter = site.position("Filter");
+  const int padding = site.position("PaddingData"), out = site.out_position("Out");
+  const Context context(site);
+  const ConvSizes n(site);
+  return BoundKernel([=, offsets = bound_offsets(site, "X")](const KernelArgs& k) {
+    const T* pad = k.has_in(padding) ? k.in<T>(padding) : nullptr;
+    const std::vector<T> rows = unfold(offsets, context, n.width, k.in<T>(x), pad);
+    product({.m = n.rows,
+             .n = n.filters,
+             .k = n.window,
+             .a = rows.data(),
+             .lda = n.window,
+             .b = k.in<T>(filter),
+             .ldb = n.filters,
+             .c = k.out<T>(out),
+             .ldc = n.filters});
+  });
+}
+
+template <class T>
+BoundKernel conv_grad(const KernelSite& site, Product<T> product) {
+  const int x = site.position("X"), filter = site.position("Filter");
+  const int padding = site.position("PaddingData"), dout = site.position("Out@GRAD");
+  const int dx = site.out_position("X@GRAD"), dfilter = site.out_position("Filter@GRAD");
+  const int dpadding = site.out_position("PaddingData@GRAD");
+  const Context context(site);
+  const ConvSizes n(site);
+  return BoundKernel([=, offsets = bound_offsets(site, "X")](const KernelArgs& k) {
+    if (k.has_out(dfilter)) {
+      const T* pad = k.has_in(padding) ? k.in<T>(padding) : nullptr;
+      const std::vector<T> rows = unfold(offsets, context, n.width, k.in<T>(x), pad);
+      product({.m = n.window,
+               .n = n.filters,
+               .k = n.rows,
+               .a = rows.data(),
+               .lda = n.window,
+               .trans_a = true,
+               .b = k.in<T>(dout),
+               .ldb = n.filters,
+               .c = k.out<T>(dfilter),
+               .ldc = n.filters});
+    }
+    if (!k.has_out(dx) && !k.has_out(dpadding)) return;
+    std::vector<T> drows(static_cast<size_t>(n.rows * n.window));
+    product({.m = n.rows,
+             .n = n.window,
+             .k = n.filters,
+             .a = k.in<T>(dout),
+             .lda = n.filters,
+             .b = k.in<T>(filter),
+             .ldb = n.filters,
+             .trans_b = true,
+             .c = drows.data(),
+             .ldc = n.window});
+    const auto clear = [&](int position) -> T* {
+      if (!k.has_out(position)) return nullptr;
+      std::fill_n(k.out<T>(position), k.out(position).numel(), T{0});
+      return k.out<T>(position);
+    };
+    T* const to_x = clear(dx);
+    T* const to_padding = clear(dpadding);
+    for_each_slot(offsets, context, [&](int64_t slot, int64_t source, int64_t pad) {
+      T* to = nullptr;
+      if (source != kNoRow && to_x) to = to_x + source * n.width;
+      if (pad != kNoRow && to_padding) to = to_padding + pad * n.width;
+      for (int64_t j = 0; to && j < n.width; ++j)
+        to[j] += drows[static_cast<size_t>(slot * n.width + j)];
+    });
+  });
+}
+
+OpSample conv_sample(Draw& draw, bool trainable) {
+  OpSample sample;
+  const int64_t width = draw.size(1, 3), start = draw.size(-2, 1), length = draw.size(1, 3);
+  sample.inputs["X"] = {draw_sequences(draw, {width})};
+  sample.inputs["Filter"] = {draw.uniform({length * width, draw.size(1, 3)})};
+  sample.attrs["contextStart"] = static_cast<int>(start);
+  sample.attrs["contextLength"] = static_cast<int>(length);
+  const int64_t pads = std::max<int64_t>(0, -start) + std::max<int64_t>(0, start + length - 1);
+  if (trainable && pads > 0) {
+    sample.inputs["PaddingData"] = {draw.uniform({pads, width})};
+    sample.attrs["paddingTrainable"] = true;
+  }
+  return sample;
+}
+
+}  // namespace
+
+void register_sequence_conv(Registry& ops) {
+  const auto forward = []<class T>(const KernelSite& site, Product<T> product) {
+    return conv<T>(site, product);
+  };
+  const auto backward = []<class T>(const KernelSite& site, Product<T> product) {
+    return conv_grad<T>(site, product);
+  };
+  ops.op("sequence_conv")
+      .doc(
+          "Row t of Out is rows t + contextStart, ..., t + contextStart + contextLength - 1 of "
+          "the same sequence, side by side, times Filter")
+      .in("X", "[rows, width] in sequences")
+      .in_optional("PaddingData", "rows that stand before and after every sequence, when trainable")
+      .in("Filter", "[contextLength * width, filters]")
+      .out("Out", "[rows, filters], the LoD of X")
+      .attr("paddingTrainable", false, "neighbours outside the sequence come from PaddingData")
+      .required_attr<int>("contextLength", "how many rows are seen")
+      .at_least(1)
+      .attr("contextStart", 0, "the first row seen, counted from the row itself")
+      .attr("contextStride", 1, "only 1")
+      .shape(conv_shape)
+      .kernel(with_blas(forward), "blas")
+      .kernel(with_reference(forward))
+      .grad({"PaddingData", "X", "Filter"})
+      .grad_kernel(with_blas(backward), "blas")
+      .grad_kernel(with_reference(backward))
+      .sample([](Draw& draw) { return conv_sample(draw, false); })
+      .sample([](Draw& draw) { return conv_sample(draw, true); });
+}
 
 }  // namespace trireme

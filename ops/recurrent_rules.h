@@ -1,0 +1,97 @@
+// What recurrent rows share: sequences laid out as steps of a shrinking batch, and activations.
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "ir/op_view.h"
+
+namespace trireme {
+
+// Sequences, longest first, run side by side: step t holds the row each of them has at t, and the
+// sequences that still run at t are the first `active(t)`. With `reverse` step 0 is a sequence's
+// last row. Equal lengths keep their order.
+class Steps {
+ public:
+  Steps(std::vector<int64_t> offsets, bool reverse);
+
+  int64_t sequences() const { return static_cast<int64_t>(order_.size()); }
+  int64_t rows() const { return offsets_.back(); }
+  int64_t count() const { return static_cast<int64_t>(active_.size()); }  // of the longest
+  int64_t active(int64_t step) const { return active_[static_cast<size_t>(step)]; }
+  // The number, in the LoD, of the sequence that runs at place `slot`.
+  int64_t sequence(int64_t slot) const { return order_[static_cast<size_t>(slot)]; }
+  int64_t row(int64_t slot, int64_t step) const {
+    const auto s = static_cast<size_t>(sequence(slot));
+    return reverse_ ? offsets_[s + 1] - 1 - step : offsets_[s] + step;
+  }
+
+ private:
+  std::vector<int64_t> offsets_, order_, active_;
+  bool reverse_;
+};
+
+enum class Activation { identity, sigmoid, tanh, relu };
+
+std::vector<std::string> activation_names();
+Activation activation_of(const std::string& name);       // one of activation_names()
+Activation activation_of(const OpView& op, int number);  // 0 identity, 1 sigmoid, 2 tanh, 3 relu
+
+template <class T>
+T activate(Activation kind, T x) {
+  switch (kind) {
+    case Activation::sigmoid:
+      return T{1} / (T{1} + std::exp(-x));
+    case Activation::tanh:
+      return std::tanh(x);
+    case Activation::relu:
+      return x > 0 ? x : T{0};
+    case Activation::identity:
+      break;
+  }
+  return x;
+}
+
+// The derivative where the result is y.
+template <class T>
+T slope(Activation kind, T y) {
+  switch (kind) {
+    case Activation::sigmoid:
+      return y * (T{1} - y);
+    case Activation::tanh:
+      return T{1} - y * y;
+    case Activation::relu:
+      return y > 0 ? T{1} : T{0};
+    case Activation::identity:
+      break;
+  }
+  return T{1};
+}
+
+// The state before the first step, by place: from H0 or C0 ([sequences, width]), or zeros.
+template <class T>
+std::vector<T> first_state(const Steps& steps, int64_t width, const T* given) {
+  std::vector<T> state(static_cast<size_t>(steps.sequences() * width));
+  for (int64_t slot = 0; given && slot < steps.sequences(); ++slot) {
+    std::copy_n(given + steps.sequence(slot) * width, width, state.data() + slot * width);
+  }
+  return state;
+}
+
+// Back to the order of the LoD.
+template <class T>
+void store_state(const Steps& steps, int64_t width, const std::vector<T>& state, T* to) {
+  for (int64_t slot = 0; slot < steps.sequences(); ++slot) {
+    std::copy_n(state.data() + slot * width, width, to + steps.sequence(slot) * width);
+  }
+}
+
+// Where each row's previous state stands: the row before it in its sequence, or the first state.
+template <class T>
+const T* previous(const Steps& steps, int64_t slot, int64_t step, int64_t width, const T* rows,
+                  const std::vector<T>& first) {
+  return step > 0 ? rows + steps.row(slot, step - 1) * width : first.data() + slot * width;
+}
+
+}  // namespace trireme
