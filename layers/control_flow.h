@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ class ConditionalBlock {
   Vars inputs_;
   bool is_scalar_condition_;
   SourceLine line_;
-  Program* program_ = nullptr;
+  std::shared_ptr<Program> program_;
   int block_ = -1;
 };
 

@@ -20,7 +20,7 @@ Var& accuracy(Var& input, Var& label, const AccuracyOptions& options = {},
 struct AucOptions {
   std::string curve = "ROC";  // or PR
   int num_thresholds = 4095;
-  int topk = 1;         // only 1 is supported, as in the original
+  int topk = 1;         // anything else is an error
   int slide_steps = 1;  // batches that batch_auc looks back on
 };
 struct Auc {

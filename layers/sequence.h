@@ -14,7 +14,6 @@ struct SequenceConvOptions {
   int num_filters = 0;
   int filter_size = 3;
   int filter_stride = 1;
-  bool padding = true;
   std::optional<int> padding_start = std::nullopt;  // none: -(filter_size / 2)
   ParamArg param_attr = {};
   ParamArg bias_attr = {};
