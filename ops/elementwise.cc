@@ -1,7 +1,154 @@
-#include "ir/schema.h"
+// Ops of two tensors element by element, with fluid's axis: where in X the dimensions of Y stand.
+#include <cstring>
+
+#include "ops/loops.h"
+#include "ops/rules.h"
 
 namespace trireme {
+namespace {
 
-void register_elementwise(Registry&) {}
+void require_equal_types(const OpView& op) {
+  const ValueInfo &x = op.in("X"), &y = op.in("Y");
+  if (!x.known || !y.known || x.dtype == y.dtype) return;
+  throw Error(ErrorKind::type_mismatch,
+              cat("X holds ", name_of(x.dtype), " but Y holds ", name_of(y.dtype)))
+      .fix("cast one of them to the type of the other");
+}
+
+void elementwise_shape(OpView& op) {
+  require_equal_types(op);
+  require_dense(op, "Y");
+  const ValueInfo& x = op.in("X");
+  if (x.type == VarType::selected_rows && op.schema().type() == "elementwise_mul") {
+    if (!op.in("Y").shape.numel().may_equal(1)) {
+      throw op.error(cat("X is SELECTED_ROWS and Y has shape ", op.in("Y").shape))
+          .fix("multiply SelectedRows by a Y of one element");
+    }
+    op.set_out_like("Out", x);
+    return;
+  }
+  require_dense(op, "X");
+  const int axis = op.attr<int32_t>("axis");
+  op.set_out("Out", x.dtype, broadcast_shapes(op, x.shape, op.in("Y").shape, axis));
+  carry_lod(op, "Out", {"X"});
+}
+
+using Formula = Expr (*)(Expr, Expr);
+
+OpSchema& elementwise(Registry& ops, const std::string& name, const char* doc, Formula f) {
+  return ops.op(name)
+      .in("X", "any shape")
+      .in("Y", "X's type; its shape is a part of X's, or broadcasts with it")
+      .out("Out", doc)
+      .attr("axis", -1, "the dimension of X at which Y's first one stands; -1: aligned at the end")
+      .at_least(-1)
+      .shape(elementwise_shape)
+      .body([f](Body& b) {
+        Expr x = b.in("X"), y = b.in("Y");
+        place_at_axis(x, y, b.attr<int32_t>("axis"));
+        b.out("Out") = f(x, y);
+      })
+      .inplace("X", "Out");
+}
+
+// SelectedRows times one number: the rows stay, their values are scaled.
+KernelMake scaled_rows() {
+  return [](const KernelSite& site, std::string* why_not) -> std::optional<BoundKernel> {
+    if (site.in("X").type != VarType::selected_rows) {
+      if (why_not) *why_not = "X is dense";
+      return std::nullopt;
+    }
+    return for_dtype<float, double>(site.in("X").dtype, why_not, []<class T>() {
+      return [](const KernelArgs& k) {
+        const SelectedRows& x = std::as_const(*k.ins[0]).rows();
+        SelectedRows& out = k.outs[0]->rows();
+        const T factor = k.in<T>(1)[0];
+        out.rows = x.rows;
+        out.height = x.height;
+        if (x.rows.empty()) return;
+        const T* from = x.value.data<T>();
+        std::transform(from, from + x.value.numel(), out.value.data<T>(),
+                       [factor](T v) { return v * factor; });
+      };
+    });
+  };
+}
+
+// X and Y of equal shape, Y a part of X at some axis, Y with inner ones, and X the narrower.
+void add_samples(OpSchema& row, double low, double high) {
+  row.sample([=](Draw& d) {
+    const Shape shape = d.shape(1, 3);
+    return OpSample{
+        .inputs = {{"X", {d.uniform(shape, low, high)}}, {"Y", {d.uniform(shape, low, high)}}}};
+  });
+  row.sample([=](Draw& d) {
+    const Shape x = d.shape(3, 3);
+    const auto axis = static_cast<int32_t>(d.size(0, 2));
+    const auto count = static_cast<int>(d.size(1, 3 - axis));
+    Shape y;
+    for (int i = 0; i < count; ++i) y.push_back(x[axis + i]);
+    return OpSample{.inputs = {{"X", {d.uniform(x, low, high)}}, {"Y", {d.uniform(y, low, high)}}},
+                    .attrs = {{"axis", axis}}};
+  });
+  row.sample([=](Draw& d) {
+    const Shape x = d.shape(3, 3);
+    return OpSample{.inputs = {{"X", {d.uniform(x, low, high)}},
+                               {"Y", {d.uniform({x[0], 1, x[2]}, low, high)}}}};
+  });
+  row.sample([=](Draw& d) {
+    const Shape y = d.shape(3, 3);
+    return OpSample{
+        .inputs = {{"X", {d.uniform({y[1], 1}, low, high)}}, {"Y", {d.uniform(y, low, high)}}}};
+  });
+}
+
+// One tensor of distinct values cut in two, so that no pair of elements is a tie.
+void add_distinct_samples(OpSchema& row) {
+  row.sample([](Draw& d) {
+    const Shape shape = d.shape(1, 3);
+    const int64_t n = shape.count();
+    const Tensor both = d.distinct({2 * n});
+    return OpSample{.inputs = {{"X", {both.slice_rows(0, n).reshaped(shape).clone()}},
+                               {"Y", {both.slice_rows(n, 2 * n).reshaped(shape).clone()}}}};
+  });
+  row.sample([](Draw& d) {
+    const int64_t rows = d.size(1, 4), columns = d.size(1, 4), n = rows * columns;
+    const Tensor both = d.distinct({n + rows});
+    return OpSample{.inputs = {{"X", {both.slice_rows(0, n).reshaped({rows, columns}).clone()}},
+                               {"Y", {both.slice_rows(n, n + rows).clone()}}},
+                    .attrs = {{"axis", int32_t{0}}}};
+  });
+}
+
+}  // namespace
+
+void register_elementwise(Registry& ops) {
+  OpSchema& add = elementwise(ops, "elementwise_add", "X + Y", [](Expr x, Expr y) {
+                    return x + y;
+                  }).grad({"X", "Y"});
+  add_samples(add, -1, 1);
+  OpSchema& sub = elementwise(ops, "elementwise_sub", "X - Y", [](Expr x, Expr y) {
+                    return x - y;
+                  }).grad({"X", "Y"});
+  add_samples(sub, -1, 1);
+  OpSchema& mul = elementwise(ops, "elementwise_mul", "X * Y", [](Expr x, Expr y) { return x * y; })
+                      .kernel(scaled_rows(), "selected_rows")
+                      .grad({"X", "Y"});
+  add_samples(mul, -1, 1);
+  OpSchema& div = elementwise(ops, "elementwise_div", "X / Y", [](Expr x, Expr y) {
+                    return x / y;
+                  }).grad({"X", "Y", "Out"});
+  add_samples(div, 0.4, 2);
+  OpSchema& power = elementwise(ops, "elementwise_pow", "X to the power Y", &pow).grad({"X", "Y"});
+  add_samples(power, 0.4, 2);
+  OpSchema& larger =
+      elementwise(ops, "elementwise_max", "the larger of X and Y", &maximum).grad({"X", "Y"});
+  add_distinct_samples(larger);
+  OpSchema& smaller =
+      elementwise(ops, "elementwise_min", "the smaller of X and Y", &minimum).grad({"X", "Y"});
+  add_distinct_samples(smaller);
+  elementwise(ops, "elementwise_mod", "remainder of X / Y, with the sign of Y", &modulo);
+  elementwise(ops, "elementwise_floordiv", "X / Y rounded down", &floor_divide);
+}
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 #include "ops/rules.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace trireme {
 
@@ -113,9 +114,46 @@ DType dtype_attr(const OpView& op, std::string_view name) {
 }
 
 void require_dense(const OpView& op, std::string_view slot) {
-  if (op.in(slot).type == VarType::lod_tensor) return;
+  if (!op.in(slot).known || op.in(slot).type == VarType::lod_tensor) return;
   throw op.error(cat(slot, " is a ", name_of(op.in(slot).type), ", but this op takes a tensor"))
       .fix("convert it first, for instance with get_tensor_from_selected_rows");
+}
+
+void require_floating(const OpView& op, std::string_view slot) {
+  const ValueInfo& info = op.in(slot);
+  if (!info.known || is_floating(info.dtype)) return;
+  throw Error(ErrorKind::type_mismatch,
+              cat(slot, " holds ", name_of(info.dtype), " but must hold real numbers"))
+      .fix(cat("cast ", slot, " to float32 first"));
+}
+
+ShapeRule floating_like_x() {
+  return [](OpView& op) {
+    require_dense(op, "X");
+    require_floating(op, "X");
+    op.set_out_like("Out", op.in("X"));
+  };
+}
+
+void place_at_axis(Expr& x, Expr& y, int axis) {
+  Expr& narrow = x.rank() < y.rank() ? x : y;
+  const int rank = std::max(x.rank(), y.rank());
+  if (axis == -1 || narrow.rank() == rank || axis == rank - narrow.rank()) return;
+  std::vector<int> dropped;
+  for (int d = narrow.rank() - 1; d >= 0 && axis + d >= rank; --d) dropped.push_back(d);
+  if (!dropped.empty()) narrow = squeeze(narrow, dropped);
+  narrow = align(narrow, rank, axis);
+}
+
+Tensor away_from(Tensor x, std::initializer_list<double> kinks) {
+  constexpr double kNear = 0.02;
+  double* data = x.data<double>();
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    for (const double kink : kinks) {
+      if (std::abs(data[i] - kink) < kNear) data[i] += data[i] < kink ? -kNear : kNear;
+    }
+  }
+  return x;
 }
 
 }  // namespace trireme

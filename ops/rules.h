@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,7 +27,19 @@ std::vector<int64_t> read_ints(const OpView& op, std::string_view slot, size_t i
 // A wire dtype number as an element type; an Error naming the attribute otherwise.
 DType dtype_attr(const OpView& op, std::string_view name);
 
-// X? as an input that must be dense: SelectedRows and arrays are refused by name.
+// Refuses SelectedRows and arrays in a slot that takes tensors.
 void require_dense(const OpView& op, std::string_view slot);
+// Refuses whole numbers and bool in a slot that takes real numbers.
+void require_floating(const OpView& op, std::string_view slot);
+
+// The shape rule of most functions of one real variable: Out is like X, LoD included.
+ShapeRule floating_like_x();
+
+// Gives the narrower of two operands its place in the wider one, as fluid's axis wants it; then
+// they broadcast as numpy does. Trailing extents of 1 that would stand past the end are dropped.
+void place_at_axis(Expr& x, Expr& y, int axis);
+
+// `x` with elements nearer than 0.02 to one of `kinks` moved away from it, for gradient checks.
+Tensor away_from(Tensor x, std::initializer_list<double> kinks);
 
 }  // namespace trireme
