@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,7 @@ struct MinimizeOptions {
   std::vector<std::string> parameter_list = {};  // empty: the optimizer's own
   std::set<std::string> no_grad_set = {};
   std::vector<std::function<void(Block&, Op&)>> callbacks = {};  // after each gradient op
+  std::vector<std::string> checkpoints = {};                     // recompute between these
 };
 
 struct Minimized {
@@ -78,10 +80,10 @@ class Optimizer {
   const std::string& name() const { return options_.name; }
   const OptimizerOptions& options() const { return options_; }
   // Names of the states made so far, in order.
-  const std::vector<std::string>& get_opti_var_name_list() const { return state_names_; }
+  virtual const std::vector<std::string>& get_opti_var_name_list() const { return state_names_; }
   const Hyper& learning_rate() const { return learning_rate_; }
   // Null until minimize has made it. Null program: the default main one.
-  Var* learning_rate_var(const Program* program = nullptr) const;
+  virtual Var* learning_rate_var(const Program* program = nullptr) const;
 
   // Hooks of derived optimizers, in the order they are called.
   virtual void create_accumulators(Block& block, const std::vector<Var*>& params);
@@ -105,20 +107,22 @@ class Optimizer {
   Var& create_param_lr(Var& param);
 
  protected:
-  void create_learning_rate();
-  std::string device_of(const std::string& param) const;
-
   OptimizerOptions options_;
 
  private:
+  void check_loss(const Var& loss) const;
+  std::string state_name(std::string_view name) const;
+  void create_learning_rate();
   void find_devices(const ParamGrads& params_grads, const Block& block);
+  std::string device_of(const Var& param) const;
   std::vector<Op*> append_updates(const ParamGrads& params_grads);
 
   std::string type_;
   Hyper learning_rate_;
   DType dtype_ = DType::float32;
-  std::map<const Program*, Var*> learning_rates_;
-  std::map<std::string, std::map<std::string, Var*>, std::less<>> accumulators_;
+  // By the id of the program, as one optimizer may serve several.
+  std::map<uint64_t, Var*> learning_rates_;
+  std::map<std::tuple<uint64_t, std::string, std::string>, Var*> accumulators_;  // name, parameter
   std::map<std::string, std::string> devices_;
   std::vector<std::string> state_names_;
 };
@@ -303,7 +307,7 @@ struct DpsgdOptions {
   double clip = 0.9;
   double batch_size = 0.999;
   double sigma = 1e-8;
-  int seed = 0;  // 0: the startup program's, else the system's
+  int seed = 0;  // 0: another sequence in every process
 };
 class Dpsgd final : public Optimizer {
  public:

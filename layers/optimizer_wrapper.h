@@ -15,6 +15,8 @@ class Recompute final : public Optimizer {
   explicit Recompute(std::shared_ptr<Optimizer> inner);
   void set_checkpoints(std::vector<std::string> names) { checkpoints_ = std::move(names); }
   Optimizer& inner() const { return *inner_; }
+  const std::vector<std::string>& get_opti_var_name_list() const override;
+  Var* learning_rate_var(const Program* program = nullptr) const override;
 
   ParamGrads backward(Var& loss, const MinimizeOptions& options = {},
                       SourceLine line = SourceLine::here()) override;
