@@ -24,6 +24,8 @@ void check_size(std::string_view bytes);
 // After it, blocks are in the order of their numbers.
 void check_blocks(wire::ProgramDesc& program);
 
+// A type that this version does not know is found among the unknown fields.
+bool has_unknown_type(const wire::OpDesc::Attr& attr);
 // What a message holds that our programs do not represent, as a message of the same type that has
 // lost all the rest; empty text when there is nothing.
 std::string take_unknown(const google::protobuf::Message& message);

@@ -164,11 +164,8 @@ void read_op(const wire::OpDesc& from, Block& block) {
   for (const wire::OpDesc::Attr& attr : from.attrs()) {
     if (attr.name().empty()) refuse(cat("op ", spec.type, " has an attribute without a name"));
     if (!attr.has_type()) {
-      // Of a type we do not know, it stays among the unknown fields; of no type, it is damaged.
-      if (attr.unknown_fields().empty()) {
-        refuse(cat("attribute ", attr.name(), " of op ", spec.type, " has no type"));
-      }
-      continue;
+      if (has_unknown_type(attr)) continue;  // take_unknown keeps it
+      refuse(cat("attribute ", attr.name(), " of op ", spec.type, " has no type"));
     }
     if (!spec.attrs.emplace(attr.name(), read_attr(attr)).second) {
       refuse(cat("op ", spec.type, " has attribute ", attr.name(), " twice"));

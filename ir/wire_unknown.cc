@@ -4,6 +4,8 @@
 // take_unknown copies a message and clears all that our programs represent. Elements of a list stay
 // if something unknown is left in them, together with the name that tells where it belongs.
 // put_unknown walks both messages and finds list elements again by that name.
+#include <google/protobuf/unknown_field_set.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -43,10 +45,9 @@ const FieldDescriptor* key_of(const google::protobuf::Descriptor* type) {
   return found == keys.end() ? nullptr : *found;
 }
 
-// An attribute of a type that we do not know has its type among the unknown fields.
 bool is_unknown_attr(const Message& message) {
   const auto* attr = dynamic_cast<const wire::OpDesc::Attr*>(&message);
-  return attr && !attr->has_type();
+  return attr && has_unknown_type(*attr);
 }
 
 std::vector<const FieldDescriptor*> fields_of(const Message& message) {
@@ -140,6 +141,15 @@ void merge(const Message& unknown, Message& into) {
 }
 
 }  // namespace
+
+bool has_unknown_type(const wire::OpDesc::Attr& attr) {
+  if (attr.has_type()) return false;
+  const google::protobuf::UnknownFieldSet& fields = attr.unknown_fields();
+  for (int i = 0; i < fields.field_count(); ++i) {
+    if (fields.field(i).number() == wire::OpDesc::Attr::kTypeFieldNumber) return true;
+  }
+  return false;
+}
 
 std::string take_unknown(const Message& message) {
   const std::unique_ptr<Message> copy(message.New());
