@@ -74,6 +74,21 @@ std::vector<int> Graph::emit(std::string_view primitive, const std::vector<int>&
   return add_node(schema, shared_attrs, view, inputs).outs;
 }
 
+bool Graph::keep_nodes(const std::vector<bool>& keep) {
+  size_t kept_nodes = 0;
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    if (!keep[n]) continue;
+    for (int value : nodes[n].outs) {
+      if (value >= 0) values[value].node = static_cast<int>(kept_nodes);
+    }
+    if (kept_nodes != n) nodes[kept_nodes] = std::move(nodes[n]);
+    ++kept_nodes;
+  }
+  const bool dropped = kept_nodes < nodes.size();
+  nodes.resize(kept_nodes);
+  return dropped;
+}
+
 OpView view_of(const Node& node, const std::vector<ValueInfo*>& facts) {
   OpView view(*node.schema, *node.attrs);
   const auto& ins = node.schema->inputs();

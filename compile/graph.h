@@ -32,8 +32,8 @@ struct Region {
     int inner;
     int outer;
   };
-  std::vector<Link> reads;   // outer value -> the inner value that stands for it
-  std::vector<Link> writes;  // inner final value -> the outer value it becomes
+  std::vector<Link> reads;  // outer value -> the inner value that stands for it
+  std::vector<int> writes;  // outer values; the inner ones are the graph's `kept`, in this order
 };
 
 struct Node {
@@ -65,7 +65,10 @@ class Graph : public Emitter {
   std::vector<Named> feeds;
   std::vector<State> states;
   std::vector<Named> fetches;
+  std::vector<int> kept;  // values that outlive the graph in other ways: a region's results
 
+  // Drops the nodes whose bit is not set; true when there were any. Values keep their numbers.
+  bool keep_nodes(const std::vector<bool>& keep);
   int add_value(ValueInfo info, int node = -1);
   // Appends a node; its results are new values with the facts of `outs`.
   Node& add_node(const OpSchema& schema, std::shared_ptr<const Attrs> attrs, const OpView& view,

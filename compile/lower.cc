@@ -319,7 +319,8 @@ class BlockLowering {
         node.shared.emplace_back(static_cast<int>(node.ins.size()) - 1,
                                  static_cast<int>(node.outs.size()) - 1);
       }
-      region.writes.push_back({inner_value, outer_value});
+      region.writes.push_back(outer_value);
+      inner_graph->kept.push_back(inner_value);
       write(name, outer_value);
     }
     Node& node = graph_.nodes[node_index];

@@ -15,8 +15,10 @@ struct Pass {
 
 struct PassReport {
   std::string name;
-  bool changed = false;
+  size_t nodes_before = 0, nodes_after = 0;
 };
+
+std::vector<std::string> pass_names();
 
 // Runs every pass that is not named in `off`, in order.
 std::vector<PassReport> run_passes(Graph& graph, const std::vector<std::string>& off = {});

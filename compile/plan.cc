@@ -21,6 +21,7 @@ class Planner {
     assign_slots();
     cut_segments();
     plan_write_backs();
+    find_lifetimes();
   }
 
  private:
@@ -32,7 +33,7 @@ class Planner {
       }
     }
     for (const auto& fetch : graph_.fetches) last_use_[fetch.value] = kAtEnd;
-    for (int value : kept_) last_use_[value] = kAtEnd;
+    for (int value : graph_.kept) last_use_[value] = kAtEnd;
     // A state whose last version is another state's entry is copied at the end.
     for (const auto& state : graph_.states) {
       if (state.exit >= 0 && state.exit != state.entry) exits_.emplace(state.exit, &state);
@@ -174,9 +175,8 @@ class Planner {
     std::map<int, int> ties;
     for (const auto& link : region.reads) ties[link.inner] = plan_.slot_of[link.outer];
     Planner planner(*made.plan, ties);
-    for (const auto& link : region.writes) {
-      made.carries.push_back({link.inner, plan_.slot_of[link.outer]});
-      planner.kept_.push_back(link.inner);
+    for (size_t i = 0; i < region.writes.size(); ++i) {
+      made.carries.push_back({made.plan->graph.kept[i], plan_.slot_of[region.writes[i]]});
     }
     planner.run();
     plan_.draws_random |= made.plan->draws_random;
@@ -194,11 +194,52 @@ class Planner {
     }
   }
 
+  void find_lifetimes() {
+    std::vector<int> segment_of(graph_.nodes.size());
+    for (size_t s = 0; s < plan_.segments.size(); ++s) {
+      for (int i = plan_.segments[s].begin; i < plan_.segments[s].end; ++i) {
+        segment_of[i] = static_cast<int>(s);
+      }
+    }
+    plan_.lifetimes.assign(plan_.slots.size(), {});
+    std::vector<bool> touched(plan_.slots.size(), false);
+    std::vector<bool> outlives(plan_.slots.size(), false);
+    const auto touch = [&](int value, int instruction) {
+      const int slot = plan_.slot_of[value];
+      Lifetime& life = plan_.lifetimes[slot];
+      const int segment = segment_of[instruction];
+      if (!touched[slot]) life = {segment, instruction, instruction};
+      touched[slot] = true;
+      if (life.segment != segment) outlives[slot] = true;
+      life.last = instruction;
+    };
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      for (int value : graph_.nodes[n].ins) {
+        if (value >= 0) touch(value, static_cast<int>(n));
+      }
+      for (int value : graph_.nodes[n].outs) {
+        if (value < 0) continue;
+        touch(value, static_cast<int>(n));
+        const bool dense = graph_.values[value].info.type == VarType::lod_tensor;
+        if (plan_.instructions[n].late || !dense) outlives[plan_.slot_of[value]] = true;
+      }
+    }
+    for (const auto& fetch : graph_.fetches) outlives[plan_.slot_of[fetch.value]] = true;
+    for (int value : graph_.kept) outlives[plan_.slot_of[value]] = true;
+    const int last = static_cast<int>(graph_.nodes.size()) - 1;
+    for (const auto& back : plan_.write_backs) {
+      if (last >= 0) touch(back.value, last);
+    }
+    for (size_t s = 0; s < plan_.slots.size(); ++s) {
+      if (plan_.slots[s].kind != SlotKind::own || !touched[s] || outlives[s])
+        plan_.lifetimes[s].segment = -1;
+    }
+  }
+
   Plan& plan_;
   Graph& graph_;
   const std::map<int, int>& outer_slots_;
   std::vector<int> last_use_;
-  std::vector<int> kept_;
   std::vector<int> state_slot_;
   std::multimap<int, const Graph::State*> exits_;
 };

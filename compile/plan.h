@@ -35,6 +35,13 @@ struct Segment {
   std::vector<int> reads_values;  // values whose contents decide shapes in this segment
 };
 
+// When a slot of the frame holds something that is still needed. segment -1: it outlives its
+// segment (a fetch, a region's result, a host op's result) and has memory of its own.
+struct Lifetime {
+  int segment = -1;
+  int first = 0, last = 0;  // instructions, both included
+};
+
 class Plan {
  public:
   Graph graph;
@@ -42,6 +49,7 @@ class Plan {
   std::vector<int> slot_of;  // by value
   std::vector<Instruction> instructions;
   std::vector<Segment> segments;
+  std::vector<Lifetime> lifetimes;  // by slot
 
   // After the last instruction: these states take over the value of another slot.
   struct WriteBack {

@@ -1,6 +1,8 @@
 // The table of flags and its lock. Flags belong to the process, so this is its one global table.
 #include "core/flags.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -364,6 +366,19 @@ int cpu_num() {
         .fix("set CPU_NUM to a whole number of 1 or more");
   }
   return static_cast<int>(*value);
+}
+
+int num_threads() {
+  // The original's default of 1 counts as unset: nobody asks for one core by writing the default.
+  const int64_t flag = std::get<int64_t>(get_flag("paddle_num_threads"));
+  if (flag > 1) return static_cast<int>(flag);
+  if (const char* text = std::getenv("OMP_NUM_THREADS")) {
+    const int given = std::atoi(text);
+    if (given > 0) return given;
+  }
+  cpu_set_t mask;
+  if (sched_getaffinity(0, sizeof(mask), &mask) == 0) return std::max(1, CPU_COUNT(&mask));
+  return 1;
 }
 
 }  // namespace trireme

@@ -47,4 +47,8 @@ std::vector<int> selected_gpus();
 // When it is absent, one notice goes to stderr and CPU_NUM becomes 1 for this process.
 int cpu_num();
 
+// How many threads one run may use: FLAGS_paddle_num_threads or OMP_NUM_THREADS where the user set
+// one, else the cores this process may run on.
+int num_threads();
+
 }  // namespace trireme

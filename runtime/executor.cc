@@ -44,13 +44,14 @@ struct Executor::Key {
   uint64_t version = 0;
   bool prune = false;
   bool keep_optimizers = false;
+  std::vector<std::string> passes_off;
   std::vector<std::string> fetches;
   std::vector<std::pair<std::string, FeedFacts>> feeds;
 
   bool matches(const Key& other) const {
     if (program != other.program || version != other.version || prune != other.prune ||
-        keep_optimizers != other.keep_optimizers || fetches != other.fetches ||
-        feeds.size() != other.feeds.size()) {
+        keep_optimizers != other.keep_optimizers || passes_off != other.passes_off ||
+        fetches != other.fetches || feeds.size() != other.feeds.size()) {
       return false;
     }
     for (size_t i = 0; i < feeds.size(); ++i) {
@@ -118,6 +119,7 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
   key.version = program.version();
   key.prune = options.use_prune;
   key.keep_optimizers = options.keep_optimizers;
+  key.passes_off = options.passes_off;
   key.fetches = fetches;
   for (const auto& [name, tensor] : feeds) {
     key.feeds.emplace_back(name, FeedFacts{.dtype = tensor.dtype(),
@@ -151,7 +153,7 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
   } else {
     graph = lower(program, request);
   }
-  run_passes(graph);
+  run_passes(graph, options.passes_off);
 
   auto compiled = std::make_shared<Compiled>();
   compiled->key = std::move(key);
@@ -203,7 +205,9 @@ std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
   settings.process_seed = process_seed_;
   settings.check_nan_inf = checks_nan_inf();
   settings.poll = options.poll;
-  settings.parts = options.parts;
+  const TeamLease lease(options.threads > 0 ? options.threads : num_threads());
+  settings.team = lease.team();
+  settings.cut_bytes = options.cut_bytes;
 
   std::unique_ptr<Frame> frame = compiled->take(scope.id());
   const size_t binds_before = frame->bind_count();

@@ -22,7 +22,9 @@ struct RunOptions {
   bool use_prune = false;        // only what the fetches need runs
   bool keep_optimizers = false;  // with use_prune: optimizer ops stay (they were in the fetch list)
   std::function<void()> poll;    // called now and then while running; throws to end the run
-  int parts = 1;                 // into how many parts work that may be cut is cut
+  int threads = 0;               // 0: num_threads() (core/flags.h). Results do not depend on it
+  size_t cut_bytes = kCutBytes;  // instructions that touch less run whole
+  std::vector<std::string> passes_off = {};  // passes not to run; all of them: the oracle
 };
 
 // Counts since the executor was made: why a step was slow.

@@ -1,11 +1,11 @@
 #include "runtime/frame.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
 
+#include "compile/memory_plan.h"
 #include "core/text.h"
 
 namespace trireme {
@@ -51,6 +51,10 @@ bool same_facts(const Variable& variable, const ValueInfo& info) {
   }
 }
 
+size_t byte_count(const ValueInfo& info) {
+  return info.shape.known() ? static_cast<size_t>(info.shape.count()) * size_of(info.dtype) : 0;
+}
+
 bool same_contents(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() && a.initialized() && b.initialized() &&
          std::memcmp(a.raw(), b.raw(), a.byte_size()) == 0;
@@ -94,7 +98,8 @@ Frame::Frame(const Plan& plan)
       slots_(plan.slots.size(), nullptr),
       bound_(plan.instructions.size()),
       segment_bound_(plan.segments.size(), false),
-      seen_values_(plan.segments.size()) {
+      seen_values_(plan.segments.size()),
+      arena_offset_(plan.slots.size(), 0) {
   for (const Value& value : plan.graph.values) facts_.push_back(value.info);
   for (ValueInfo& info : facts_) fact_pointers_.push_back(&info);
   for (size_t s = 0; s < plan.slots.size(); ++s) {
@@ -193,52 +198,95 @@ void Frame::bind_segment(size_t index) {
     seen_values_[index].push_back(at(value).tensor().clone());
     facts_[value].value = &at(value);
   }
-  for (int i = segment.begin; i < segment.end; ++i) {
-    const Node& node = plan_.graph.nodes[plan_.instructions[i].node];
+  const auto explained = [&](int i, auto step) {
     try {
-      bind_instruction(i);
+      step();
     } catch (Error& e) {
-      throw add_node_context(e, node, fact_pointers_);
+      throw add_node_context(e, plan_.graph.nodes[plan_.instructions[i].node], fact_pointers_);
     }
-  }
+  };
+  for (int i = segment.begin; i < segment.end; ++i) explained(i, [&] { infer_instruction(i); });
+  place_segment(index);
+  for (int i = segment.begin; i < segment.end; ++i) explained(i, [&] { bind_instruction(i); });
   segment_bound_[index] = true;
   ++binds_;
+}
+
+void Frame::infer_instruction(int index) {
+  const Instruction& instruction = plan_.instructions[index];
+  const Node& node = plan_.graph.nodes[instruction.node];
+  if (instruction.late || !node.schema->shape_rule()) return;
+  OpView view = view_of(node, fact_pointers_);
+  for (size_t i = 0; i < view.out_size(); ++i) {
+    if (ValueInfo* info = view.out_at(i)) info->lod.clear();
+  }
+  node.schema->shape_rule()(view);
+  for (int value : node.outs) {
+    if (value >= 0 && !facts_[value].shape.known()) {
+      throw InternalError(cat("the shape rule of ", node.schema->type(), " leaves ",
+                              facts_[value].shape.to_string(),
+                              " unknown when all operands are known"));
+    }
+  }
+}
+
+// Gives every value that lives within the segment its place in the arena.
+void Frame::place_segment(size_t index) {
+  std::vector<int> slots;
+  std::vector<Interval> intervals;
+  std::vector<size_t> bytes(plan_.slots.size(), 0);
+  const Segment& segment = plan_.segments[index];
+  for (int i = segment.begin; i < segment.end; ++i) {
+    for (int value : plan_.graph.nodes[plan_.instructions[i].node].outs) {
+      if (value < 0) continue;
+      const int slot = plan_.slot_of[value];
+      if (plan_.lifetimes[slot].segment != static_cast<int>(index)) continue;
+      const ValueInfo& info = facts_[value];
+      const size_t need = static_cast<size_t>(info.shape.count()) * size_of(info.dtype);
+      bytes[slot] = std::max(bytes[slot], need);
+    }
+  }
+  for (size_t s = 0; s < plan_.slots.size(); ++s) {
+    const Lifetime& life = plan_.lifetimes[s];
+    if (life.segment != static_cast<int>(index)) continue;
+    slots.push_back(static_cast<int>(s));
+    intervals.push_back({bytes[s], life.first, life.last});
+  }
+  if (slots.empty()) return;
+  const MemoryPlan memory = plan_memory(intervals);
+  check_memory(intervals, memory);
+  if (!arena_ || arena_->size() < memory.arena_bytes) arena_ = Buffer::allocate(memory.arena_bytes);
+  for (size_t i = 0; i < slots.size(); ++i) arena_offset_[slots[i]] = memory.offsets[i];
 }
 
 void Frame::bind_instruction(int index) {
   const Instruction& instruction = plan_.instructions[index];
   const Node& node = plan_.graph.nodes[instruction.node];
-  OpView view = view_of(node, fact_pointers_);
-  if (!instruction.late && node.schema->shape_rule()) {
-    for (size_t i = 0; i < view.out_size(); ++i) {
-      if (ValueInfo* info = view.out_at(i)) info->lod.clear();
-    }
-    node.schema->shape_rule()(view);
-  }
-
   Bound& bound = bound_[index];
   bound.ins.clear();
   bound.outs.clear();
+  size_t touched = 0;  // bytes
   for (int value : node.ins) bound.ins.push_back(value < 0 ? nullptr : &at(value));
   for (int value : node.outs) {
     bound.outs.push_back(value < 0 ? nullptr : &at(value));
     if (value < 0 || instruction.late) continue;
-    const ValueInfo& info = facts_[value];
-    if (!info.shape.known()) {
-      throw InternalError(cat("the shape rule of ", node.schema->type(), " leaves ",
-                              info.shape.to_string(), " unknown when all operands are known"));
-    }
     bool shared = false;
     for (int in : node.ins) shared |= in >= 0 && plan_.slot_of[in] == plan_.slot_of[value];
-    prepare(at(value), info, shared);
+    prepare(value, shared);
+  }
+  if (!instruction.late) {
+    for (int value : node.ins) touched += value < 0 ? 0 : byte_count(facts_[value]);
+    for (int value : node.outs) touched += value < 0 ? 0 : byte_count(facts_[value]);
   }
 
+  const OpView view = view_of(node, fact_pointers_);
   std::vector<std::string> refusals;
   for (const Kernel& kernel : node.schema->kernels()) {
     if (kernel.device != Device::cpu) continue;
     std::string why_not;
     if (std::optional<BoundKernel> made = kernel.make(view, &why_not)) {
       bound.kernel = std::move(*made);
+      bound.cut = bound.kernel.parts > 1 && touched >= settings_->cut_bytes;
       return;
     }
     refusals.push_back(cat(kernel.name, ": ", why_not));
@@ -248,7 +296,9 @@ void Frame::bind_instruction(int index) {
       .fix("cast the operands to float32");
 }
 
-void Frame::prepare(Variable& variable, const ValueInfo& info, bool shared) {
+void Frame::prepare(int value, bool shared) {
+  Variable& variable = at(value);
+  const ValueInfo& info = facts_[value];
   if (info.type == VarType::selected_rows) {
     if (variable.kind() != Kind::rows) variable.clear();
     SelectedRows& rows = variable.rows();
@@ -260,6 +310,12 @@ void Frame::prepare(Variable& variable, const ValueInfo& info, bool shared) {
   if (info.type != VarType::lod_tensor) return;
   if (variable.kind() != Kind::dense) variable.clear();
   Tensor& tensor = variable.tensor();
+  const int slot = plan_.slot_of[value];
+  if (plan_.lifetimes[slot].segment >= 0) {
+    tensor = Tensor(info.dtype, info.shape, arena_, arena_offset_[slot]);
+    tensor.set_lod(info.lod);
+    return;
+  }
   const bool fits =
       tensor.initialized() && tensor.dtype() == info.dtype && tensor.shape() == info.shape;
   if (!fits) {
@@ -280,9 +336,21 @@ void Frame::run_instruction(int index) {
   args.ins = bound.ins.data();
   args.outs = bound.outs.data();
   args.run = this;
-  args.parts = std::clamp(settings_->parts, 1, bound.kernel.parts);
+  // The number of parts is the kernel's, whoever runs them: results do not depend on the team.
   try {
-    for (args.part = 0; args.part < args.parts; ++args.part) bound.kernel.run(args);
+    if (bound.cut && settings_->team) {
+      args.parts = bound.kernel.parts;
+      settings_->team->run(args.parts, [&](int part) {
+        KernelArgs mine = args;
+        mine.part = part;
+        bound.kernel.run(mine);
+      });
+    } else if (bound.cut) {
+      args.parts = bound.kernel.parts;
+      for (args.part = 0; args.part < args.parts; ++args.part) bound.kernel.run(args);
+    } else {
+      bound.kernel.run(args);
+    }
     if (settings_->check_nan_inf) check_finite(index);
   } catch (Error& e) {
     add_node_context(e, plan_.graph.nodes[plan_.instructions[index].node], fact_pointers_);

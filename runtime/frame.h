@@ -8,15 +8,19 @@
 
 #include "compile/plan.h"
 #include "core/scope.h"
+#include "cpu/team.h"
 
 namespace trireme {
+
+// Below this an instruction is not worth sharing out: it takes about as long as two barriers.
+inline constexpr size_t kCutBytes = size_t{32} << 10;
 
 struct RunSettings {
   uint64_t process_seed = 1;
   bool check_nan_inf = false;
-  std::function<void()> poll;  // called about every 100 ms; throws to end the run (Ctrl-C)
-  // Into how many parts work that may be cut is cut. Results do not depend on it.
-  int parts = 1;
+  std::function<void()> poll;    // called about every 100 ms; throws to end the run (Ctrl-C)
+  Team* team = nullptr;          // shares out instructions that may be cut; null: the caller alone
+  size_t cut_bytes = kCutBytes;  // instructions that touch less run whole
 };
 
 class Frame : public RunContext {
@@ -30,6 +34,7 @@ class Frame : public RunContext {
 
   uint64_t bound_scope() const { return bound_scope_id_; }
   size_t bind_count() const { return binds_; }  // segments bound so far
+  size_t arena_bytes() const { return arena_ ? arena_->size() : 0; }
 
   // RunContext
   void run_region(int index) override;
@@ -42,13 +47,16 @@ class Frame : public RunContext {
   struct Bound {
     BoundKernel kernel;
     std::vector<Variable*> ins, outs;
+    bool cut = false;  // worth sharing out
   };
 
   void bind_slots(Scope& scope);
   bool entry_facts_changed();
   void bind_segment(size_t index);
+  void infer_instruction(int index);
+  void place_segment(size_t index);
   void bind_instruction(int index);
-  void prepare(Variable& variable, const ValueInfo& info, bool shared);
+  void prepare(int value, bool shared);
   void run_segments();
   void run_instruction(int index);
   bool late_facts_changed(const Instruction& instruction);
@@ -66,6 +74,8 @@ class Frame : public RunContext {
   std::vector<bool> segment_bound_;
   std::vector<std::vector<Tensor>> seen_values_;  // by segment: contents its shapes were made from
   std::vector<std::unique_ptr<Frame>> regions_;
+  std::vector<size_t> arena_offset_;  // by slot
+  std::shared_ptr<Buffer> arena_;     // of values that live within one segment
 
   Scope* scope_ = nullptr;
   uint64_t bound_scope_id_ = 0;

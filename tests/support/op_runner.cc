@@ -72,14 +72,14 @@ Built build(const OpCall& call, bool hide_batch = false) {
   return built;
 }
 
-Tensors run_built(Built& built, int parts) {
+Tensors run_built(Built& built, bool cut = false) {
   static Executor executor;
   std::vector<std::string> names;
   for (const auto& [slot, outs] : built.outputs)
     names.insert(names.end(), outs.begin(), outs.end());
   Scope scope;
   const std::vector<Variable> results =
-      executor.run(*built.program, built.feeds, names, {.scope = &scope, .parts = parts});
+      executor.run(*built.program, built.feeds, names, {.scope = &scope, .threads = cut ? 2 : 1, .cut_bytes = cut ? 0 : ~size_t{0}});
   Tensors found;
   size_t next = 0;
   for (const auto& [slot, outs] : built.outputs) {
@@ -107,7 +107,7 @@ double weighted_sum(const Tensors& outputs, const Tensors& weights) {
 
 Tensors run_op(const OpCall& call) {
   Built built = build(call);
-  return run_built(built, call.parts);
+  return run_built(built, call.cut);
 }
 
 Tensor run_op(const std::string& type, const std::map<std::string, Tensor>& inputs, Attrs attrs) {
@@ -129,7 +129,7 @@ std::map<std::string, Shape> appended_shapes(const OpCall& call, bool hide_batch
 GradCheck check_grad(const OpCall& call, uint64_t weight_seed) {
   const OpSchema& row = op_table().get(call.type);
   Built forward = build(call);
-  const Tensors outputs = run_built(forward, 1);
+  const Tensors outputs = run_built(forward);
   Draw draw(weight_seed);
 
   // The gradient op, with the gradients of the outputs fed as random weights.
@@ -193,7 +193,7 @@ GradCheck check_grad(const OpCall& call, uint64_t weight_seed) {
   Built backward = forward;
   backward.outputs.clear();
   for (const auto& [grad, name] : wanted) backward.outputs[grad] = {grad};
-  const Tensors grads = run_built(backward, 1);
+  const Tensors grads = run_built(backward);
 
   GradCheck check;
   Built probe = build(call);
@@ -214,7 +214,7 @@ GradCheck check_grad(const OpCall& call, uint64_t weight_seed) {
       // Fourth order: the truncation error stays far below the tolerance.
       const auto f = [&](double value) {
         x[i] = value;
-        return weighted_sum(run_built(probe, 1), weights);
+        return weighted_sum(run_built(probe), weights);
       };
       const double near = f(at + h) - f(at - h), far = f(at + 2 * h) - f(at - 2 * h);
       numeric[static_cast<size_t>(i)] = (8 * near - far) / (12 * h);

@@ -20,7 +20,7 @@ struct OpCall {
   Attrs attrs = {};
   std::map<std::string, int> out_counts = {};  // duplicable outputs; others 1
   std::vector<std::string> outputs = {};       // slots to compute; empty: all of the row
-  int parts = 1;
+  bool cut = false;  // cut into parts whatever the size, and share them out
 };
 
 // Every output by slot. SelectedRows results come back dense.

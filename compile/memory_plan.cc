@@ -1,0 +1,89 @@
+#include "compile/memory_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace trireme {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+bool meet(const Interval& a, const Interval& b) { return a.first <= b.last && b.first <= a.last; }
+
+size_t largest_live_set(const std::vector<Interval>& intervals) {
+  std::map<int, int64_t> change;  // by instruction
+  for (const Interval& interval : intervals) {
+    change[interval.first] += static_cast<int64_t>(aligned(interval.bytes));
+    change[interval.last + 1] -= static_cast<int64_t>(aligned(interval.bytes));
+  }
+  int64_t live = 0, most = 0;
+  for (const auto& [at, bytes] : change) most = std::max(most, live += bytes);
+  return static_cast<size_t>(most);
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const std::vector<Interval>& intervals) {
+  MemoryPlan plan;
+  plan.offsets.assign(intervals.size(), 0);
+  plan.live_bytes = largest_live_set(intervals);
+
+  std::vector<size_t> order(intervals.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return intervals[a].bytes > intervals[b].bytes; });
+  std::vector<size_t> placed;  // by offset
+  for (size_t i : order) {
+    const size_t bytes = aligned(std::max<size_t>(intervals[i].bytes, 1));
+    size_t offset = 0;
+    for (size_t other : placed) {
+      if (!meet(intervals[i], intervals[other])) continue;
+      if (plan.offsets[other] >= offset + bytes) break;  // the gap before it is wide enough
+      offset = std::max(offset,
+                        plan.offsets[other] + aligned(std::max<size_t>(intervals[other].bytes, 1)));
+    }
+    plan.offsets[i] = offset;
+    plan.arena_bytes = std::max(plan.arena_bytes, offset + bytes);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), i,
+                         [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; }),
+        i);
+  }
+  return plan;
+}
+
+void check_memory(const std::vector<Interval>& intervals, const MemoryPlan& plan) {
+  // Sweep over the instructions; those alive at one instruction, by offset, may not touch.
+  std::multimap<int, size_t> starts;
+  for (size_t i = 0; i < intervals.size(); ++i) {
+    if (intervals[i].bytes > 0) starts.emplace(intervals[i].first, i);
+    if (plan.offsets[i] + intervals[i].bytes > plan.arena_bytes) {
+      throw InternalError(cat("value ", i, " ends beyond the arena"));
+    }
+  }
+  std::map<size_t, size_t> alive;  // offset -> interval
+  for (const auto& [at, i] : starts) {
+    for (auto it = alive.begin(); it != alive.end();) {
+      it = intervals[it->second].last < at ? alive.erase(it) : std::next(it);
+    }
+    const auto after = alive.lower_bound(plan.offsets[i]);
+    if (after != alive.end() && after->first < plan.offsets[i] + intervals[i].bytes) {
+      throw InternalError(cat("values ", i, " and ", after->second, " overlap in the arena"));
+    }
+    if (after != alive.begin()) {
+      const auto before = std::prev(after);
+      if (before->first + intervals[before->second].bytes > plan.offsets[i]) {
+        throw InternalError(cat("values ", i, " and ", before->second, " overlap in the arena"));
+      }
+    }
+    alive.emplace(plan.offsets[i], i);
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,28 @@
+// Places values in one arena: two that live at the same time never share a byte.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace trireme {
+
+// A value's bytes and the instructions, both included, between which it must keep them.
+struct Interval {
+  size_t bytes = 0;
+  int first = 0;
+  int last = 0;
+};
+
+struct MemoryPlan {
+  std::vector<size_t> offsets;  // by interval
+  size_t arena_bytes = 0;
+  size_t live_bytes = 0;  // the most that lives at one instruction: no plan can need less
+};
+
+// Largest first, each at the lowest gap it fits in. Offsets are multiples of 64.
+MemoryPlan plan_memory(const std::vector<Interval>& intervals);
+
+// Shares no code with plan_memory. An InternalError names two that overlap.
+void check_memory(const std::vector<Interval>& intervals, const MemoryPlan& plan);
+
+}  // namespace trireme

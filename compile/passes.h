@@ -1,0 +1,16 @@
+// Every pass: a free function on the graph that says whether it changed something.
+#pragma once
+
+#include "compile/graph.h"
+
+namespace trireme {
+
+// Drops nodes whose results nobody can see. What can be noticed stays: fetches, states, effects,
+// host ops, and ops that complain about their data.
+bool prune_unobservable(Graph& graph);
+
+// Two nodes that compute the same from the same operands become one. Gradients written from forward
+// bodies repeat the forward; this takes the repetition out again.
+bool merge_equal(Graph& graph);
+
+}  // namespace trireme
