@@ -15,6 +15,7 @@ void register_fill(Registry& ops);
 void register_loss(Registry& ops);
 void register_metric(Registry& ops);
 void register_tensor_shape(Registry& ops);
+void register_tensor_join(Registry& ops);
 void register_tensor_index(Registry& ops);
 void register_matmul(Registry& ops);
 void register_conv(Registry& ops);
@@ -56,6 +57,7 @@ void register_all_ops(Registry& ops) {
   register_loss(ops);
   register_metric(ops);
   register_tensor_shape(ops);
+  register_tensor_join(ops);
   register_tensor_index(ops);
   register_matmul(ops);
   register_conv(ops);

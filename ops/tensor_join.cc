@@ -1,0 +1,525 @@
+// Ops that join, cut, repeat and turn tensors: concat, split, stack, unstack, expand, reverse.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "ops/loops.h"
+#include "ops/rules.h"
+
+namespace trireme {
+namespace {
+
+// ---- one tensor against several that lie side by side along an axis
+
+// For each of `rows` rows, piece i takes widths[i] bytes of the whole.
+struct Pieces {
+  int64_t rows = 0;
+  std::vector<int64_t> widths;
+  int64_t total = 0;
+
+  // `shape(i)` is that of piece i; a stacked piece stands for an extent of 1.
+  template <class F>
+  Pieces(size_t count, int axis, DType dtype, F shape) {
+    for (size_t i = 0; i < count; ++i) {
+      const Shape& piece = shape(i);
+      rows = piece.product(0, axis).value();
+      widths.push_back(piece.product(axis, piece.rank()).value() *
+                       static_cast<int64_t>(size_of(dtype)));
+      total += widths.back();
+    }
+  }
+  int parts() const { return static_cast<int>(std::clamp<int64_t>(rows * total / 65536, 1, 64)); }
+};
+
+BoundKernel join_kernel(const Pieces& pieces, int first_in) {
+  return {[=](const KernelArgs& k) {
+            const auto [begin, end] = k.range(pieces.rows);
+            auto* to = static_cast<std::byte*>(k.out(0).raw()) + begin * pieces.total;
+            for (int64_t row = begin; row < end; ++row) {
+              for (size_t i = 0; i < pieces.widths.size(); ++i) {
+                const int64_t width = pieces.widths[i];
+                if (width == 0) continue;
+                const auto* from =
+                    static_cast<const std::byte*>(k.in(first_in + static_cast<int>(i)).raw());
+                std::memcpy(to, from + row * width, static_cast<size_t>(width));
+                to += width;
+              }
+            }
+          },
+          pieces.parts()};
+}
+
+BoundKernel cut_kernel(const Pieces& pieces, int in) {
+  return {[=](const KernelArgs& k) {
+            const auto [begin, end] = k.range(pieces.rows);
+            const auto* from = static_cast<const std::byte*>(k.in(in).raw()) + begin * pieces.total;
+            for (int64_t row = begin; row < end; ++row) {
+              for (size_t i = 0; i < pieces.widths.size(); ++i) {
+                const int64_t width = pieces.widths[i];
+                if (k.has_out(static_cast<int>(i)) && width > 0) {
+                  auto* to = static_cast<std::byte*>(k.out(static_cast<int>(i)).raw());
+                  std::memcpy(to + row * width, from, static_cast<size_t>(width));
+                }
+                from += width;
+              }
+            }
+          },
+          pieces.parts()};
+}
+
+// ---- concat and split
+
+// The axis from the attribute or from AxisTensor; -1 while a tensor's value is not there yet.
+int joining_axis(const OpView& op, int rank) {
+  int axis = op.attr<int32_t>("axis");
+  if (op.has("AxisTensor")) {
+    const std::vector<int64_t> read = read_ints(op, "AxisTensor");
+    if (read.empty()) return -1;
+    axis = static_cast<int>(read[0]);
+  }
+  return normal_axis(op, axis, rank);
+}
+
+// Sequences of the inputs one after another, when all have as many levels.
+void join_lod(OpView& op) {
+  ValueInfo& out = op.out("Out");
+  Lod joined;
+  for (size_t i = 0; i < op.count("X"); ++i) {
+    const Lod& lod = op.in("X", i).lod;
+    if (lod.empty() || (i > 0 && lod.size() != joined.size())) return;
+    if (i == 0) joined = lod;
+    for (size_t level = 0; i > 0 && level < lod.size(); ++level) {
+      const int64_t shift = joined[level].back();
+      for (size_t j = 1; j < lod[level].size(); ++j) joined[level].push_back(lod[level][j] + shift);
+    }
+  }
+  out.lod = joined;
+  out.lod_level = op.in("X").lod_level;
+}
+
+void concat_shape(OpView& op) {
+  const ValueInfo& first = op.in("X");
+  const int rank = first.shape.rank();
+  const int axis = joining_axis(op, rank);
+  Shape out = first.shape;
+  for (size_t i = 0; i < op.count("X"); ++i) {
+    const ValueInfo& x = op.in("X", i);
+    if (x.known && first.known && x.dtype != first.dtype) {
+      throw Error(ErrorKind::type_mismatch, cat("X[", i, "] holds ", name_of(x.dtype),
+                                                " but X[0] holds ", name_of(first.dtype)))
+          .fix("cast the inputs to one type");
+    }
+    if (x.shape.rank() != rank) {
+      throw op.error(cat("X[", i, "] has shape ", x.shape, " but X[0] has ", first.shape))
+          .fix("give all inputs the same number of dimensions");
+    }
+    for (int d = 0; d < rank; ++d) {
+      if (axis < 0) {
+        out[d] = Dim();
+      } else if (d == axis) {
+        if (i > 0) out[d] = out[d] + x.shape[d];
+      } else if (!out[d].may_equal(x.shape[d])) {
+        throw op.error(cat("dimension ", d, " is ", x.shape[d], " in X[", i, "] but ", out[d],
+                           " before"))
+            .fix(cat("make all extents but the one at axis ", axis, " equal"));
+      } else {
+        out[d] = Dim::join(out[d], x.shape[d]);
+      }
+    }
+  }
+  op.set_out("Out", first.dtype, out);
+  if (axis == 0 && op.count("X") > 1) {
+    op.out("Out").lod_level = first.lod_level;
+    join_lod(op);
+  } else {
+    carry_lod(op, "Out", {"X"});
+  }
+}
+
+Pieces input_pieces(const KernelSite& site, int axis) {
+  return Pieces(site.count("X"), axis, site.in("X").dtype,
+                [&](size_t i) -> const Shape& { return site.in("X", i).shape; });
+}
+
+void split_shape(OpView& op) {
+  const ValueInfo& x = op.in("X");
+  const size_t count = op.out_count("Out");
+  const int axis = joining_axis(op, x.shape.rank());
+  std::vector<int64_t> sections;
+  if (op.has("SectionsTensorList")) {
+    for (size_t i = 0; i < op.count("SectionsTensorList"); ++i) {
+      const std::vector<int64_t> read = read_ints(op, "SectionsTensorList", i);
+      sections.push_back(read.empty() ? -1 : read[0]);
+    }
+  } else {
+    const auto attr = op.attr<std::vector<int32_t>>("sections");
+    sections.assign(attr.begin(), attr.end());
+  }
+  const int num = op.attr<int32_t>("num");
+  const Dim whole = axis < 0 ? Dim() : x.shape[axis];
+  if (num > 0) {
+    if (whole.known() && whole.value() % num != 0) {
+      throw op.error(cat("dimension ", axis, " of X ", x.shape, " has ", whole,
+                         " elements, which do not divide into ", num, " equal parts"))
+          .fix("choose another num, or give sections");
+    }
+    const Dim each = whole / Dim(num);
+    sections.assign(static_cast<size_t>(num), each.value());
+  }
+  if (sections.size() != count) {
+    throw op.error(cat("there are ", sections.size(), " sections but ", count, " outputs"))
+        .fix("give one output for every section");
+  }
+  // One section may be left to be inferred.
+  Dim rest = whole;
+  size_t open = 0;
+  for (const int64_t section : sections) {
+    if (section < 0) ++open;
+    if (section >= 0) rest = rest - Dim(section);
+  }
+  if (num <= 0 && whole.known() && open <= 1) {
+    int64_t given = 0;
+    for (const int64_t section : sections) given += std::max<int64_t>(section, 0);
+    if (given > whole.value() || (open == 0 && given != whole.value())) {
+      throw op.error(cat("sections [", join(sections), "] add up to ", given, " but dimension ",
+                         axis, " of X ", x.shape, " has ", whole))
+          .fix("make the sections add up to that extent; one may be -1");
+    }
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (op.out_position("Out", i) < 0) continue;
+    ValueInfo& out = op.out("Out", i);
+    out.type = VarType::lod_tensor;
+    out.dtype = x.dtype;
+    out.known = true;
+    out.shape = x.shape;
+    if (axis >= 0) out.shape[axis] = sections[i] >= 0 || open > 1 ? Dim(sections[i]) : rest;
+    if (axis != 0) {
+      out.lod = x.lod;
+      out.lod_level = x.lod_level;
+    }
+  }
+}
+
+void split_grad(GradMaker& g) {
+  Slots inputs{{"X", g.out_grad("Out")}};
+  if (!g.in("AxisTensor").empty()) inputs["AxisTensor"] = g.in("AxisTensor");
+  g.append({"concat", inputs, {{"Out", g.in_grad("X")}}, {{"axis", g.op().attr_or("axis", 0)}}});
+}
+
+void register_concat(Registry& ops) {
+  ops.op("concat")
+      .in_list("X", "tensors that differ in one extent at most")
+      .in_optional("AxisTensor", "one whole number; used instead of axis")
+      .out("Out", "X one after another along the axis")
+      .attr("axis", 0, "the dimension that grows")
+      .shape(concat_shape)
+      .kernel(untyped([](const KernelSite& site) {
+        const int axis = joining_axis(site, site.in("X").shape.rank());
+        return join_kernel(input_pieces(site, axis), 0);
+      }))
+      .grad({"X", "AxisTensor"})
+      .no_grad({"AxisTensor"})
+      .grad_kernel(untyped([](const KernelSite& site) {
+        const int axis = joining_axis(site, site.in("X").shape.rank());
+        return cut_kernel(input_pieces(site, axis), site.position("Out@GRAD"));
+      }))
+      .traits({.reads_values = {"AxisTensor"}})
+      .sample([](Draw& d) {
+        const Shape shape = d.shape(1, 3);
+        const auto axis = static_cast<int32_t>(d.size(-shape.rank(), shape.rank() - 1));
+        OpSample sample{.attrs = {{"axis", axis}}};
+        for (int64_t i = d.size(1, 3); i > 0; --i) {
+          Shape x = shape;
+          x[axis < 0 ? axis + shape.rank() : axis] = d.size(1, 4);
+          sample.inputs["X"].push_back(d.uniform(x));
+        }
+        return sample;
+      });
+  ops.op("split")
+      .in("X", "any shape and type")
+      .in_optional("AxisTensor", "one whole number; used instead of axis")
+      .in_optional_list("SectionsTensorList", "one extent each; used instead of sections")
+      .out_list("Out", "parts of X along the axis")
+      .attr("sections", std::vector<int32_t>{}, "extents of the parts; one may be -1")
+      .attr("num", 0, "this many equal parts; 0: sections say")
+      .attr("axis", 0, "the dimension that is cut")
+      .shape(split_shape)
+      .kernel(untyped([](const KernelSite& site) {
+        const ValueInfo& x = site.in("X");
+        const int axis = joining_axis(site, x.shape.rank());
+        return cut_kernel(Pieces(site.out_count("Out"), axis, x.dtype,
+                                 [&](size_t i) -> const Shape& {
+                                   return site.out("Out", i).shape;
+                                 }),
+                          site.position("X"));
+      }))
+      .grad_maker(split_grad)
+      .no_grad({"AxisTensor", "SectionsTensorList"})
+      .traits({.reads_values = {"AxisTensor", "SectionsTensorList"}})
+      .sample([](Draw& d) {
+        return OpSample{.inputs = {{"X", {d.uniform({d.size(1, 3), 6})}}},
+                        .attrs = {{"num", int32_t{3}}, {"axis", int32_t{1}}},
+                        .out_counts = {{"Out", 3}}};
+      })
+      .sample([](Draw& d) {
+        return OpSample{.inputs = {{"X", {d.uniform({5, d.size(1, 3)})}}},
+                        .attrs = {{"sections", std::vector<int32_t>{2, -1}}},
+                        .out_counts = {{"Out", 2}}};
+      });
+}
+
+// ---- stack and unstack
+
+int stack_axis(const OpView& op, int rank_of_whole) {
+  return normal_axis(op, op.attr<int32_t>("axis"), rank_of_whole);
+}
+
+void stack_shape(OpView& op) {
+  const ValueInfo& first = op.in("X");
+  Shape out = first.shape;
+  for (size_t i = 1; i < op.count("X"); ++i) {
+    const ValueInfo& x = op.in("X", i);
+    if (!x.shape.may_equal(first.shape) || (x.known && first.known && x.dtype != first.dtype)) {
+      throw op.error(cat("X[", i, "] is ", name_of(x.dtype), " ", x.shape, " but X[0] is ",
+                         name_of(first.dtype), " ", first.shape))
+          .fix("stack tensors of one shape and type");
+    }
+    for (int d = 0; d < out.rank(); ++d) out[d] = Dim::join(out[d], x.shape[d]);
+  }
+  out.insert(stack_axis(op, out.rank() + 1), static_cast<int64_t>(op.count("X")));
+  op.set_out("Y", first.dtype, out);
+  carry_lod(op, "Y", {"X"});
+}
+
+void unstack_outputs(OpView& op, const ValueInfo& whole, const char* slot) {
+  const int axis = stack_axis(op, whole.shape.rank());
+  const auto count = static_cast<int64_t>(op.out_count(slot));
+  if (!whole.shape[axis].may_equal(count)) {
+    throw op.error(cat("dimension ", axis, " of ", whole.shape, " has ", whole.shape[axis],
+                       " elements but there are ", count, " outputs"))
+        .fix("give one output for every element");
+  }
+  Shape out = whole.shape;
+  out.erase(axis);
+  op.set_out(slot, whole.dtype, out);
+}
+
+void register_stack(Registry& ops) {
+  const auto pieces = [](size_t count, const ValueInfo& whole, int axis) {
+    Shape piece = whole.shape;
+    piece.erase(axis);
+    return Pieces(count, axis, whole.dtype, [&](size_t) -> const Shape& { return piece; });
+  };
+  ops.op("stack")
+      .in_list("X", "tensors of one shape")
+      .out("Y", "X side by side along a new dimension")
+      .attr("axis", 0, "where the new dimension stands in Y")
+      .shape(stack_shape)
+      .kernel(untyped([pieces](const KernelSite& site) {
+        const ValueInfo& y = site.out("Y");
+        return join_kernel(pieces(site.count("X"), y, stack_axis(site, y.shape.rank())), 0);
+      }))
+      .grad({})
+      .grad_shape([](OpView& op) { unstack_outputs(op, op.in("Y@GRAD"), "X@GRAD"); })
+      .grad_kernel(untyped([pieces](const KernelSite& site) {
+        const ValueInfo& y = site.in("Y@GRAD");
+        const int axis = stack_axis(site, y.shape.rank());
+        return cut_kernel(pieces(site.out_count("X@GRAD"), y, axis), site.position("Y@GRAD"));
+      }))
+      .sample([](Draw& d) {
+        const Shape shape = d.shape(1, 3);
+        OpSample sample{.attrs = {{"axis", static_cast<int32_t>(
+                                               d.size(-shape.rank() - 1, shape.rank()))}}};
+        for (int64_t i = d.size(1, 3); i > 0; --i) sample.inputs["X"].push_back(d.uniform(shape));
+        return sample;
+      });
+  ops.op("unstack")
+      .in("X", "any shape")
+      .out_list("Y", "X cut along the axis, which is dropped")
+      .attr("axis", 0, "the dimension that is cut")
+      .required_attr<int32_t>("num", "its extent")
+      .shape([](OpView& op) { unstack_outputs(op, op.in("X"), "Y"); })
+      .kernel(untyped([pieces](const KernelSite& site) {
+        const ValueInfo& x = site.in("X");
+        const int axis = stack_axis(site, x.shape.rank());
+        return cut_kernel(pieces(site.out_count("Y"), x, axis), site.position("X"));
+      }))
+      .grad({})
+      .grad_shape([](OpView& op) {
+        const ValueInfo& y = op.in("Y@GRAD");
+        Shape x = y.shape;
+        x.insert(stack_axis(op, x.rank() + 1), static_cast<int64_t>(op.count("Y@GRAD")));
+        op.set_out("X@GRAD", y.dtype, x);
+      })
+      .grad_kernel(untyped([pieces](const KernelSite& site) {
+        const ValueInfo& x = site.out("X@GRAD");
+        const int axis = stack_axis(site, x.shape.rank());
+        return join_kernel(pieces(site.count("Y@GRAD"), x, axis), site.position("Y@GRAD"));
+      }))
+      .sample([](Draw& d) {
+        const int64_t count = d.size(1, 3);
+        return OpSample{.inputs = {{"X", {d.uniform({d.size(1, 3), count, d.size(1, 3)})}}},
+                        .attrs = {{"axis", int32_t{1}}, {"num", static_cast<int32_t>(count)}},
+                        .out_counts = {{"Y", static_cast<int>(count)}}};
+      });
+}
+
+// ---- expand
+
+std::vector<int64_t> expand_times(const OpView& op) {
+  std::vector<int64_t> times;
+  if (op.has("ExpandTimes")) {
+    times = read_ints(op, "ExpandTimes");
+    if (times.empty()) times.assign(static_cast<size_t>(op.in("X").shape.rank()), -1);
+  } else if (op.has("expand_times_tensor")) {
+    for (size_t i = 0; i < op.count("expand_times_tensor"); ++i) {
+      const std::vector<int64_t> read = read_ints(op, "expand_times_tensor", i);
+      times.push_back(read.empty() ? -1 : read[0]);
+    }
+  } else {
+    const auto attr = op.attr<std::vector<int32_t>>("expand_times");
+    times.assign(attr.begin(), attr.end());
+  }
+  return times;
+}
+
+void expand_shape(OpView& op) {
+  const ValueInfo& x = op.in("X");
+  const std::vector<int64_t> times = expand_times(op);
+  if (static_cast<int>(times.size()) != x.shape.rank()) {
+    throw op.error(cat("expand_times [", join(times), "] has ", times.size(), " numbers but X has ",
+                       x.shape.rank(), " dimensions"))
+        .fix("give one repeat count for every dimension");
+  }
+  Shape out;
+  for (int d = 0; d < x.shape.rank(); ++d) {
+    const int64_t n = times[static_cast<size_t>(d)];
+    if (n == 0 || n < -1) {
+      throw op.error(cat("expand_times[", d, "] is ", n)).fix("repeat at least once");
+    }
+    out.push_back(n < 0 ? Dim() : x.shape[d] * Dim(n));
+  }
+  op.set_out("Out", x.dtype, out);
+  if (!times.empty() && times[0] == 1) carry_lod(op, "Out", {"X"});
+}
+
+// Calls f(wide, narrow) for every element of the repeated shape and the one it repeats.
+template <class F>
+void each_repeat(const Shape& wide, const Shape& narrow, F f) {
+  const Strides steps = strides_of(narrow);
+  std::array<int64_t, kMaxRank> index{};
+  const int64_t count = wide.count();
+  for (int64_t at = 0; at < count; ++at) {
+    int64_t from = 0;
+    for (int d = 0; d < wide.rank(); ++d) {
+      const auto i = static_cast<size_t>(d);
+      from += index[i] % narrow.at(d) * steps[i];
+    }
+    f(at, from);
+    for (int d = wide.rank() - 1; d >= 0; --d) {
+      if (++index[static_cast<size_t>(d)] < wide.at(d)) break;
+      index[static_cast<size_t>(d)] = 0;
+    }
+  }
+}
+
+BoundKernel expand_kernel(const KernelSite& site) {
+  const Shape x = site.in("X").shape, out = site.out("Out").shape;
+  return by_size(site.in("X").dtype, [&]<class T>() {
+    return BoundKernel([=](const KernelArgs& k) {
+      const T* from = raw_as<T>(k.in(0));
+      T* to = raw_as<T>(k.out(0));
+      each_repeat(out, x, [&](int64_t wide, int64_t narrow) { to[wide] = from[narrow]; });
+    });
+  });
+}
+
+template <class T>
+BoundKernel expand_grad_kernel(const KernelSite& site) {
+  const Shape x = site.out("X@GRAD").shape, out = site.in("Out@GRAD").shape;
+  return [=, grad_at = site.position("Out@GRAD")](const KernelArgs& k) {
+    const T* grad = k.in<T>(grad_at);
+    T* to = k.out<T>(0);
+    std::fill_n(to, x.count(), T{0});
+    each_repeat(out, x, [&](int64_t wide, int64_t narrow) { to[narrow] += grad[wide]; });
+  };
+}
+
+// ---- reverse
+
+BoundKernel reverse_kernel(const KernelSite& site) {
+  const Shape& x = site.in("X").shape;
+  Strides steps = strides_of(x);
+  int64_t start = 0;
+  for (const int axis : normal_axes(site, site.attr<std::vector<int32_t>>("axis"), x.rank(), "axis")) {
+    int64_t& step = steps[static_cast<size_t>(axis)];
+    start += std::max<int64_t>(x.at(axis) - 1, 0) * step;
+    step = -step;
+  }
+  const Walk<1> walk(x, {steps});
+  return by_size(site.in("X").dtype, [&]<class T>() {
+    return BoundKernel(
+        [walk, start](const KernelArgs& k) {
+          const T* from = raw_as<T>(k.in(0)) + start;
+          T* to = raw_as<T>(k.out(0));
+          walk.runs(k.range(walk.count()), [&](int64_t at, const auto& offset, int64_t n) {
+            for (int64_t i = 0; i < n; ++i) to[at + i] = from[offset[0] + i * walk.step(0)];
+          });
+        },
+        parts_for(walk.count()));
+  });
+}
+
+void register_repeats(Registry& ops) {
+  ops.op("expand")
+      .in("X", "any shape and type")
+      .in_optional("ExpandTimes", "repeat counts; used instead of expand_times")
+      .in_optional_list("expand_times_tensor", "one count each; used instead of expand_times")
+      .out("Out", "X repeated along each dimension")
+      .attr("expand_times", std::vector<int32_t>{}, "how often along each dimension")
+      .shape(expand_shape)
+      .kernel(untyped(expand_kernel))
+      .grad({"X", "ExpandTimes", "expand_times_tensor"})
+      .no_grad({"ExpandTimes", "expand_times_tensor"})
+      .grad_kernel(typed_by<float, double>(
+          "Out@GRAD", []<class T>(const KernelSite& site) { return expand_grad_kernel<T>(site); }))
+      .traits({.reads_values = {"ExpandTimes", "expand_times_tensor"}})
+      .sample([](Draw& d) {
+        const Shape x = d.shape(1, 3);
+        std::vector<int32_t> times;
+        for (int i = 0; i < x.rank(); ++i) times.push_back(static_cast<int32_t>(d.size(1, 3)));
+        return OpSample{.inputs = {{"X", {d.uniform(x)}}}, .attrs = {{"expand_times", times}}};
+      });
+  ops.op("reverse")
+      .in("X", "any shape and type")
+      .out("Out", "X with the order along some dimensions turned round")
+      .required_attr<std::vector<int32_t>>("axis", "which dimensions")
+      .shape([](OpView& op) {
+        const ValueInfo& x = op.in("X");
+        normal_axes(op, op.attr<std::vector<int32_t>>("axis"), x.shape.rank(), "axis");
+        op.set_out("Out", x.dtype, x.shape);
+      })
+      .kernel(untyped(reverse_kernel))
+      .grad_maker([](GradMaker& g) {
+        g.append({"reverse",
+                  {{"X", g.out_grad("Out")}},
+                  {{"Out", g.in_grad("X")}},
+                  {{"axis", g.op().attr<std::vector<int32_t>>("axis")}}});
+      })
+      .sample([](Draw& d) {
+        return OpSample{.inputs = {{"X", {d.uniform(d.shape(2, 3))}}},
+                        .attrs = {{"axis", d.coin() ? std::vector<int32_t>{1}
+                                                    : std::vector<int32_t>{0, -1}}}};
+      });
+}
+
+}  // namespace
+
+void register_tensor_join(Registry& ops) {
+  register_concat(ops);
+  register_stack(ops);
+  register_repeats(ops);
+}
+
+}  // namespace trireme
