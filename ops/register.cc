@@ -1,4 +1,5 @@
-// The list of operator families. Adding an operator touches its family file; adding a family, one line here.
+// The list of operator families. Adding an operator touches its family file; adding a family, one
+// line here.
 #include "ir/schema.h"
 
 namespace trireme {
@@ -16,6 +17,7 @@ void register_loss(Registry& ops);
 void register_metric(Registry& ops);
 void register_tensor_shape(Registry& ops);
 void register_tensor_join(Registry& ops);
+void register_tensor_slice(Registry& ops);
 void register_tensor_index(Registry& ops);
 void register_matmul(Registry& ops);
 void register_conv(Registry& ops);
@@ -58,6 +60,7 @@ void register_all_ops(Registry& ops) {
   register_metric(ops);
   register_tensor_shape(ops);
   register_tensor_join(ops);
+  register_tensor_slice(ops);
   register_tensor_index(ops);
   register_matmul(ops);
   register_conv(ops);

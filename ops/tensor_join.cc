@@ -119,8 +119,9 @@ void concat_shape(OpView& op) {
       } else if (d == axis) {
         if (i > 0) out[d] = out[d] + x.shape[d];
       } else if (!out[d].may_equal(x.shape[d])) {
-        throw op.error(cat("dimension ", d, " is ", x.shape[d], " in X[", i, "] but ", out[d],
-                           " before"))
+        throw op
+            .error(
+                cat("dimension ", d, " is ", x.shape[d], " in X[", i, "] but ", out[d], " before"))
             .fix(cat("make all extents but the one at axis ", axis, " equal"));
       } else {
         out[d] = Dim::join(out[d], x.shape[d]);
@@ -159,8 +160,9 @@ void split_shape(OpView& op) {
   const Dim whole = axis < 0 ? Dim() : x.shape[axis];
   if (num > 0) {
     if (whole.known() && whole.value() % num != 0) {
-      throw op.error(cat("dimension ", axis, " of X ", x.shape, " has ", whole,
-                         " elements, which do not divide into ", num, " equal parts"))
+      throw op
+          .error(cat("dimension ", axis, " of X ", x.shape, " has ", whole,
+                     " elements, which do not divide into ", num, " equal parts"))
           .fix("choose another num, or give sections");
     }
     const Dim each = whole / Dim(num);
@@ -181,8 +183,9 @@ void split_shape(OpView& op) {
     int64_t given = 0;
     for (const int64_t section : sections) given += std::max<int64_t>(section, 0);
     if (given > whole.value() || (open == 0 && given != whole.value())) {
-      throw op.error(cat("sections [", join(sections), "] add up to ", given, " but dimension ",
-                         axis, " of X ", x.shape, " has ", whole))
+      throw op
+          .error(cat("sections [", join(sections), "] add up to ", given, " but dimension ", axis,
+                     " of X ", x.shape, " has ", whole))
           .fix("make the sections add up to that extent; one may be -1");
     }
   }
@@ -248,11 +251,10 @@ void register_concat(Registry& ops) {
       .kernel(untyped([](const KernelSite& site) {
         const ValueInfo& x = site.in("X");
         const int axis = joining_axis(site, x.shape.rank());
-        return cut_kernel(Pieces(site.out_count("Out"), axis, x.dtype,
-                                 [&](size_t i) -> const Shape& {
-                                   return site.out("Out", i).shape;
-                                 }),
-                          site.position("X"));
+        return cut_kernel(
+            Pieces(site.out_count("Out"), axis, x.dtype,
+                   [&](size_t i) -> const Shape& { return site.out("Out", i).shape; }),
+            site.position("X"));
       }))
       .grad_maker(split_grad)
       .no_grad({"AxisTensor", "SectionsTensorList"})
@@ -281,8 +283,9 @@ void stack_shape(OpView& op) {
   for (size_t i = 1; i < op.count("X"); ++i) {
     const ValueInfo& x = op.in("X", i);
     if (!x.shape.may_equal(first.shape) || (x.known && first.known && x.dtype != first.dtype)) {
-      throw op.error(cat("X[", i, "] is ", name_of(x.dtype), " ", x.shape, " but X[0] is ",
-                         name_of(first.dtype), " ", first.shape))
+      throw op
+          .error(cat("X[", i, "] is ", name_of(x.dtype), " ", x.shape, " but X[0] is ",
+                     name_of(first.dtype), " ", first.shape))
           .fix("stack tensors of one shape and type");
     }
     for (int d = 0; d < out.rank(); ++d) out[d] = Dim::join(out[d], x.shape[d]);
@@ -296,8 +299,9 @@ void unstack_outputs(OpView& op, const ValueInfo& whole, const char* slot) {
   const int axis = stack_axis(op, whole.shape.rank());
   const auto count = static_cast<int64_t>(op.out_count(slot));
   if (!whole.shape[axis].may_equal(count)) {
-    throw op.error(cat("dimension ", axis, " of ", whole.shape, " has ", whole.shape[axis],
-                       " elements but there are ", count, " outputs"))
+    throw op
+        .error(cat("dimension ", axis, " of ", whole.shape, " has ", whole.shape[axis],
+                   " elements but there are ", count, " outputs"))
         .fix("give one output for every element");
   }
   Shape out = whole.shape;
@@ -329,8 +333,8 @@ void register_stack(Registry& ops) {
       }))
       .sample([](Draw& d) {
         const Shape shape = d.shape(1, 3);
-        OpSample sample{.attrs = {{"axis", static_cast<int32_t>(
-                                               d.size(-shape.rank() - 1, shape.rank()))}}};
+        OpSample sample{
+            .attrs = {{"axis", static_cast<int32_t>(d.size(-shape.rank() - 1, shape.rank()))}}};
         for (int64_t i = d.size(1, 3); i > 0; --i) sample.inputs["X"].push_back(d.uniform(shape));
         return sample;
       });
@@ -388,8 +392,9 @@ void expand_shape(OpView& op) {
   const ValueInfo& x = op.in("X");
   const std::vector<int64_t> times = expand_times(op);
   if (static_cast<int>(times.size()) != x.shape.rank()) {
-    throw op.error(cat("expand_times [", join(times), "] has ", times.size(), " numbers but X has ",
-                       x.shape.rank(), " dimensions"))
+    throw op
+        .error(cat("expand_times [", join(times), "] has ", times.size(), " numbers but X has ",
+                   x.shape.rank(), " dimensions"))
         .fix("give one repeat count for every dimension");
   }
   Shape out;
@@ -452,7 +457,8 @@ BoundKernel reverse_kernel(const KernelSite& site) {
   const Shape& x = site.in("X").shape;
   Strides steps = strides_of(x);
   int64_t start = 0;
-  for (const int axis : normal_axes(site, site.attr<std::vector<int32_t>>("axis"), x.rank(), "axis")) {
+  for (const int axis :
+       normal_axes(site, site.attr<std::vector<int32_t>>("axis"), x.rank(), "axis")) {
     int64_t& step = steps[static_cast<size_t>(axis)];
     start += std::max<int64_t>(x.at(axis) - 1, 0) * step;
     step = -step;
@@ -508,9 +514,9 @@ void register_repeats(Registry& ops) {
                   {{"axis", g.op().attr<std::vector<int32_t>>("axis")}}});
       })
       .sample([](Draw& d) {
-        return OpSample{.inputs = {{"X", {d.uniform(d.shape(2, 3))}}},
-                        .attrs = {{"axis", d.coin() ? std::vector<int32_t>{1}
-                                                    : std::vector<int32_t>{0, -1}}}};
+        return OpSample{
+            .inputs = {{"X", {d.uniform(d.shape(2, 3))}}},
+            .attrs = {{"axis", d.coin() ? std::vector<int32_t>{1} : std::vector<int32_t>{0, -1}}}};
       });
 }
 

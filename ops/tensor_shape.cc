@@ -76,8 +76,8 @@ void renaming(Registry& ops, const std::string& name, const char* doc, TargetSha
 
 // ---- reshape
 
-// Extents given as numbers, or as tensors that are read when the plan is bound. While the program is
-// built a tensor's extent is -1, and then nothing can be inferred from the others.
+// Extents given as numbers, or as tensors that are read when the plan is bound. While the program
+// is built a tensor's extent is -1, and then nothing can be inferred from the others.
 Shape reshape_target(const OpView& op) {
   const Shape& x = op.in("X").shape;
   const auto attr = op.attr<std::vector<int32_t>>("shape");
@@ -147,8 +147,9 @@ Shape squeeze_target(const OpView& op) {
   const std::vector<int> sorted = normal_axes(op, axes, out.rank(), "axes");
   for (size_t i = sorted.size(); i > 0; --i) {
     if (!out[sorted[i - 1]].may_equal(1)) {
-      throw op.error(cat("axis ", sorted[i - 1], " of X ", op.in("X").shape, " has ",
-                         out[sorted[i - 1]], " elements"))
+      throw op
+          .error(cat("axis ", sorted[i - 1], " of X ", op.in("X").shape, " has ",
+                     out[sorted[i - 1]], " elements"))
           .fix("name only axes of extent 1");
     }
     out.erase(sorted[i - 1]);
@@ -209,9 +210,9 @@ void register_renamings(Registry& ops) {
   renaming(ops, "squeeze", "X without dimensions of extent 1", squeeze_target, [](OpSchema& row) {
     row.attr("axes", std::vector<int32_t>{}, "which to drop; empty: all of extent 1")
         .sample([](Draw& d) {
-          return OpSample{.inputs = {{"X", {d.uniform({d.size(1, 4), 1, d.size(1, 4), 1})}}},
-                          .attrs = {{"axes", d.coin() ? std::vector<int32_t>{1, -1}
-                                                      : std::vector<int32_t>{}}}};
+          return OpSample{
+              .inputs = {{"X", {d.uniform({d.size(1, 4), 1, d.size(1, 4), 1})}}},
+              .attrs = {{"axes", d.coin() ? std::vector<int32_t>{1, -1} : std::vector<int32_t>{}}}};
         });
   });
   renaming(ops, "unsqueeze", "X with dimensions of extent 1 put in", unsqueeze_target,
