@@ -60,6 +60,13 @@ bool same_contents(const Tensor& a, const Tensor& b) {
          std::memcmp(a.raw(), b.raw(), a.byte_size()) == 0;
 }
 
+// What shapes may be made from: a tensor's elements, or which rows SelectedRows names.
+Tensor readable(const Variable& variable) {
+  if (variable.kind() != Kind::rows) return variable.tensor();
+  const std::vector<int64_t>& rows = variable.rows().rows;
+  return make_tensor<int64_t>({static_cast<int64_t>(rows.size())}, rows);
+}
+
 template <class T>
 bool all_finite(const Tensor& tensor) {
   const T* data = tensor.data<T>();
@@ -175,7 +182,7 @@ void Frame::run_segments() {
   for (size_t s = 0; s < plan_.segments.size(); ++s) {
     const Segment& segment = plan_.segments[s];
     for (size_t i = 0; i < segment.reads_values.size() && segment_bound_[s]; ++i) {
-      segment_bound_[s] = same_contents(seen_values_[s][i], at(segment.reads_values[i]).tensor());
+      segment_bound_[s] = same_contents(seen_values_[s][i], readable(at(segment.reads_values[i])));
     }
     if (!segment_bound_[s]) {
       bind_segment(s);
@@ -195,7 +202,7 @@ void Frame::bind_segment(size_t index) {
   const Segment& segment = plan_.segments[index];
   seen_values_[index].clear();
   for (int value : segment.reads_values) {
-    seen_values_[index].push_back(at(value).tensor().clone());
+    seen_values_[index].push_back(readable(at(value)).clone());
     facts_[value].value = &at(value);
   }
   const auto explained = [&](int i, auto step) {
