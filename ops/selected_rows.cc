@@ -148,14 +148,6 @@ BoundKernel split_kernel(const KernelSite& site) {
   });
 }
 
-// X is the sum of its parts, and so is its gradient.
-void split_grad(GradMaker& g) {
-  OpSpec sum{.type = "sum"};
-  sum.inputs["X"] = g.out_grad("Out");
-  sum.outputs["Out"] = g.in_grad("X");
-  g.append(std::move(sum));
-}
-
 }  // namespace
 
 void register_selected_rows(Registry& ops) {
@@ -208,7 +200,6 @@ void register_selected_rows(Registry& ops) {
       .attr("height_sections", std::vector<int64_t>{}, "the height of every part")
       .shape(split_shape)
       .kernel(untyped(split_kernel))
-      .grad_maker(split_grad)
       .traits({.reads_values = {"X"}});
 }
 

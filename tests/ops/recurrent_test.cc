@@ -1,0 +1,194 @@
+// lstm, gru and gru_unit against the same recurrences written row by row.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ir/schema.h"
+#include "tests/support/op_runner.h"
+
+namespace trireme::testing {
+namespace {
+
+using Row = std::vector<double>;
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+Row row_of(const Tensor& tensor, int64_t row) {
+  const int64_t width = tensor.numel() / tensor.shape().at(0);
+  const double* data = tensor.data<double>() + row * width;
+  return Row(data, data + width);
+}
+
+// The rows of every sequence in the order they are run.
+std::vector<std::vector<int64_t>> order(const Lod& lod, bool reverse) {
+  std::vector<std::vector<int64_t>> all;
+  for (size_t s = 0; s + 1 < lod[0].size(); ++s) {
+    std::vector<int64_t> rows;
+    for (int64_t row = lod[0][s]; row < lod[0][s + 1]; ++row) rows.push_back(row);
+    if (reverse) std::reverse(rows.begin(), rows.end());
+    all.push_back(rows);
+  }
+  return all;
+}
+
+constexpr size_t kWidth = 2;
+
+struct Lstm {
+  bool peephole = true, reverse = false;
+  Tensor input, weight, bias, h0, c0;
+
+  explicit Lstm(bool peephole, bool reverse) : peephole(peephole), reverse(reverse) {
+    Draw draw(17);
+    input = draw.uniform({6, 8});
+    input.set_lod({{0, 3, 3, 4, 6}});
+    weight = draw.uniform({2, 8});
+    bias = draw.uniform({1, peephole ? 14 : 8});
+    h0 = draw.uniform({4, 2});
+    c0 = draw.uniform({4, 2});
+  }
+  Tensors run() const {
+    return run_op({.type = "lstm",
+                   .inputs = {{"Input", {input}},
+                              {"Weight", {weight}},
+                              {"Bias", {bias}},
+                              {"H0", {h0}},
+                              {"C0", {c0}}},
+                   .attrs = {{"use_peepholes", peephole}, {"is_reverse", reverse}}});
+  }
+};
+
+TEST(Lstm, IsTheRecurrenceRowByRow) {
+  for (const bool peephole : {false, true}) {
+    for (const bool reverse : {false, true}) {
+      const Lstm lstm(peephole, reverse);
+      const Tensors out = lstm.run();
+      EXPECT_EQ(out.at("Hidden")[0].lod(), lstm.input.lod());
+      EXPECT_EQ(out.at("Cell")[0].lod(), lstm.input.lod());
+      const double* w = lstm.weight.data<double>();
+      const double* b = lstm.bias.data<double>();
+      int64_t sequence = 0;
+      for (const auto& rows : order(lstm.input.lod(), reverse)) {
+        Row h = row_of(lstm.h0, sequence), c = row_of(lstm.c0, sequence);
+        ++sequence;
+        for (const int64_t row : rows) {
+          Row sum = row_of(lstm.input, row);
+          for (size_t j = 0; j < 8; ++j) sum[j] += b[j] + h[0] * w[j] + h[1] * w[8 + j];
+          for (size_t j = 0; j < kWidth; ++j) {
+            const double ic = peephole ? b[8 + j] : 0, fc = peephole ? b[10 + j] : 0;
+            const double oc = peephole ? b[12 + j] : 0;
+            const double i = sigmoid(sum[2 + j] + ic * c[j]);
+            const double f = sigmoid(sum[4 + j] + fc * c[j]);
+            c[j] = f * c[j] + i * std::tanh(sum[j]);
+            h[j] = sigmoid(sum[6 + j] + oc * c[j]) * std::tanh(c[j]);
+          }
+          for (size_t j = 0; j < kWidth; ++j) {
+            EXPECT_NEAR(row_of(out.at("Hidden")[0], row)[j], h[j], 1e-12);
+            EXPECT_NEAR(row_of(out.at("Cell")[0], row)[j], c[j], 1e-12);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Lstm, WidthsThatDoNotFitAreErrors) {
+  Lstm lstm(true, false);
+  lstm.bias = doubles({1, 8}, Row(8, 0));
+  std::string error = error_of([&] { lstm.run(); });
+  EXPECT_NE(error.find("use_peepholes=True needs [1, 14]"), std::string::npos) << error;
+  lstm = Lstm(true, false);
+  lstm.h0 = doubles({3, 2}, Row(6, 0));
+  error = error_of([&] { lstm.run(); });
+  EXPECT_NE(error.find("H0 has shape [3, 2] but there are 4 sequences"), std::string::npos)
+      << error;
+}
+
+struct Gru {
+  bool origin_mode = false, reverse = false;
+  Tensor input, weight, bias, h0;
+
+  Gru(bool origin_mode, bool reverse) : origin_mode(origin_mode), reverse(reverse) {
+    Draw draw(19);
+    input = draw.uniform({6, 6});
+    input.set_lod({{0, 1, 4, 4, 6}});
+    weight = draw.uniform({2, 6});
+    bias = draw.uniform({1, 6});
+    h0 = draw.uniform({4, 2});
+  }
+  // One step. The weight in memory is a 2 x 4 matrix for u and r, then a 2 x 2 matrix for c.
+  Row step(Row x, const Row& h) const {
+    const double* w = weight.data<double>();
+    for (size_t j = 0; j < 6; ++j) x[j] += bias.data<double>()[j];
+    Row u(2), reset(2), next(2);
+    for (size_t j = 0; j < 2; ++j) {
+      u[j] = sigmoid(x[j] + h[0] * w[j] + h[1] * w[4 + j]);
+      reset[j] = sigmoid(x[2 + j] + h[0] * w[2 + j] + h[1] * w[6 + j]) * h[j];
+    }
+    for (size_t j = 0; j < 2; ++j) {
+      const double c = std::tanh(x[4 + j] + reset[0] * w[8 + j] + reset[1] * w[10 + j]);
+      next[j] = origin_mode ? u[j] * h[j] + (1 - u[j]) * c : u[j] * c + (1 - u[j]) * h[j];
+    }
+    return next;
+  }
+};
+
+TEST(Gru, IsTheRecurrenceRowByRow) {
+  for (const bool origin_mode : {false, true}) {
+    for (const bool reverse : {false, true}) {
+      const Gru gru(origin_mode, reverse);
+      const Tensors out =
+          run_op({.type = "gru",
+                  .inputs = {{"Input", {gru.input}},
+                             {"Weight", {gru.weight}},
+                             {"Bias", {gru.bias}},
+                             {"H0", {gru.h0}}},
+                  .attrs = {{"origin_mode", origin_mode}, {"is_reverse", reverse}}});
+      EXPECT_EQ(out.at("Hidden")[0].lod(), gru.input.lod());
+      int64_t sequence = 0;
+      for (const auto& rows : order(gru.input.lod(), reverse)) {
+        Row h = row_of(gru.h0, sequence++);
+        for (const int64_t row : rows) {
+          h = gru.step(row_of(gru.input, row), h);
+          for (size_t j = 0; j < kWidth; ++j) {
+            EXPECT_NEAR(row_of(out.at("Hidden")[0], row)[j], h[j], 1e-12);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Gru, AnInputThatIsNotProjectedIsAnError) {
+  const Gru gru(false, false);
+  Tensor input = doubles({2, 2}, {1, 2, 3, 4});
+  input.set_lod({{0, 2}});
+  const std::string error = error_of([&] {
+    run_op({.type = "gru", .inputs = {{"Input", {input}}, {"Weight", {gru.weight}}}});
+  });
+  EXPECT_NE(error.find("both need 6 columns"), std::string::npos) << error;
+}
+
+TEST(GruUnit, IsOneStep) {
+  const Gru gru(true, false);
+  const Tensors out = run_op({.type = "gru_unit",
+                              .inputs = {{"Input", {gru.input.slice_rows(0, 4)}},
+                                         {"HiddenPrev", {gru.h0}},
+                                         {"Weight", {gru.weight}},
+                                         {"Bias", {gru.bias}}},
+                              .attrs = {{"origin_mode", true}}});
+  for (int64_t row = 0; row < 4; ++row) {
+    const Row h = gru.step(row_of(gru.input, row), row_of(gru.h0, row));
+    for (size_t j = 0; j < kWidth; ++j) {
+      EXPECT_NEAR(row_of(out.at("Hidden")[0], row)[j], h[j], 1e-12);
+    }
+  }
+  const std::string error = error_of([&] {
+    run_op(
+        {.type = "gru_unit",
+         .inputs = {{"Input", {gru.input}}, {"HiddenPrev", {gru.h0}}, {"Weight", {gru.weight}}}});
+  });
+  EXPECT_NE(error.find("HiddenPrev has shape [4, 2]"), std::string::npos) << error;
+}
+
+}  // namespace
+}  // namespace trireme::testing
