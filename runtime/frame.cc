@@ -225,7 +225,10 @@ void Frame::infer_instruction(int index) {
   if (instruction.late || !node.schema->shape_rule()) return;
   OpView view = view_of(node, fact_pointers_);
   for (size_t i = 0; i < view.out_size(); ++i) {
-    if (ValueInfo* info = view.out_at(i)) info->lod.clear();
+    if (ValueInfo* info = view.out_at(i)) {
+      info->lod.clear();
+      info->lod_level = 0;
+    }
   }
   node.schema->shape_rule()(view);
   for (int value : node.outs) {
