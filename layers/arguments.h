@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "ir/program.h"

@@ -100,8 +100,7 @@ Minimized Lookahead::minimize(Var& loss, const std::shared_ptr<Program>& startup
   Switch pick;
   pick.when(math_op("equal", passed, zero), [&] {
     for (const auto& [fast, slow] : fast_and_slow) {
-      Var& kept = elementwise_mul(*slow, elementwise_sub(one, alpha));
-      Var& moved = elementwise_add(elementwise_mul(*fast, alpha), kept);
+      Var& moved = *fast * alpha + *slow * (one - alpha);  // in the parameter's type
       assign(moved, slow);
       assign(moved, fast);
     }
