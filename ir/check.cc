@@ -49,8 +49,9 @@ std::string instead_of(std::string_view name, const std::vector<std::string>& kn
 void check_slots(const std::vector<SlotSpec>& slots, const Slots& given, std::string_view what,
                  ErrorKind missing) {
   for (const auto& [name, vars] : given) {
-    const auto slot = std::find_if(slots.begin(), slots.end(),
-                                   [&](const SlotSpec& spec) { return spec.name == name; });
+    const auto slot =
+        std::find_if(slots.begin(), slots.end(),
+                     [&name = name](const SlotSpec& spec) { return spec.name == name; });
     if (slot == slots.end()) {
       throw Error(cat(what, " slot ", name, " does not exist"))
           .fix(instead_of(name, names_of(slots), what));

@@ -4,9 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
-#include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "ir/program.h"

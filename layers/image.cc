@@ -191,7 +191,12 @@ Var& batch_norm(Var& input, const BatchNormOptions& options, SourceLine line) {
                       {"VarianceOut", variance},
                       {"SavedMean", saved_mean},
                       {"SavedVariance", saved_variance}};
-  if (defaults().style == Style::static_2_4 && !options.is_test) {
+  const bool new_form = defaults().style == Style::static_2_4;
+  if (new_form) {
+    inputs.push_back({"MeanOut", mean});
+    inputs.push_back({"VarianceOut", variance});
+  }
+  if (new_form && !options.is_test) {
     outputs.push_back({"ReserveSpace", helper.create_variable_for_type_inference(
                                            input.dtype(), /*stop_gradient=*/true)});
   }

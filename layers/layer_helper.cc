@@ -84,8 +84,9 @@ Var* LayerHelper::create_parameter(const ParameterRequest& request) {
                               .need_clip = attr.need_clip};
   try {
     Block& startup = startup_program().global_block();
+    const bool shared = startup.find_var(name) != nullptr;
     Var& initialized = startup.create_parameter(spec, info);
-    const size_t writers = writers_of(name, startup);
+    const size_t writers = shared ? writers_of(name, startup) : 0;
     if (writers > 1) {
       throw Error(ErrorKind::precondition, cat("parameter ", name, " is initialized by ", writers,
                                                " ops of the startup program"));

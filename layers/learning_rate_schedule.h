@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "layers/arguments.h"

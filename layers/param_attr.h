@@ -3,10 +3,9 @@
 
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
-
-#include "core/error.h"
 
 namespace trireme {
 

@@ -368,7 +368,11 @@ void register_random(Registry& ops) {
       .grad({"ShuffleIdx"})
       .grad_outs({"Out"})
       .no_grad({"Seed"})
-      .grad_kernel(untyped(shuffle_batch_grad_kernel));
+      .grad_kernel(untyped(shuffle_batch_grad_kernel))
+      .sample([](Draw& d) {
+        return OpSample{.inputs = {{"X", {d.uniform({d.size(1, 3), d.size(1, 4), 2})}},
+                                   {"Seed", {d.ints({1}, 1, 1000)}}}};
+      });
 }
 
 }  // namespace trireme
