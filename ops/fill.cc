@@ -58,8 +58,10 @@ Shape wanted_shape(const OpView& op) {
   } else if (op.has("ShapeTensorList")) {
     extents.clear();
     for (size_t i = 0; i < op.count("ShapeTensorList"); ++i) {
+      // Until the tensors are read, the attribute says which extents were given as numbers.
       const std::vector<int64_t> read = read_ints(op, "ShapeTensorList", i);
-      extents.push_back(read.empty() ? -1 : read[0]);
+      const int64_t declared = i < attr.size() ? attr[i] : -1;
+      extents.push_back(read.empty() ? declared : read[0]);
     }
   }
   const bool from_tensors = op.has("ShapeTensor") || op.has("ShapeTensorList");

@@ -42,7 +42,7 @@ Shape shape_operand(const OpView& op) {
       const int axis = static_cast<int>(i);
       shape.push_back(
           operand.value == nullptr
-              ? Dim()
+              ? (axis < declared.rank() ? declared[axis] : Dim())
               : checked_extent(
                     op, static_cast<int64_t>(element_as_double(operand.value->tensor(), 0)), axis));
     }
