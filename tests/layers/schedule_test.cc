@@ -163,5 +163,19 @@ TEST(GradientClip, ParametersMayBeLeftOut) {
   EXPECT_EQ(ops_of(fresh.main->global_block()), "clip(b@GRAD) -> clip_0.tmp_0");
 }
 
+TEST(ErrorClip, IsPutBehindTheOpThatMakesTheGradient) {
+  const FreshPrograms fresh;
+  Block& block = fresh.main->global_block();
+  Var& x = layers::data("x", {4});
+  set_error_clip(x, ErrorClipByValue(0.5));
+  block.create_var({.name = "x@GRAD", .shape = Shape({-1, 4})});
+  block.append_op({.type = "scale", .inputs = {{"X", {"x"}}}, .outputs = {{"Out", {"x@GRAD"}}}});
+  layers::relu(x);
+  error_clip_callback(block, block.op(0));
+  EXPECT_EQ(ops_of(block), "scale(x) -> x@GRAD; clip(x@GRAD) -> x@GRAD; relu(x) -> relu_0.tmp_0");
+  EXPECT_FLOAT_EQ(block.op(1).attr<float>("min"), -0.5f);
+  EXPECT_EQ(block.op(1).role(), op_role::kBackward);
+}
+
 }  // namespace
 }  // namespace trireme
