@@ -58,7 +58,10 @@ std::vector<int> lower_by_vjp(Graph& graph, const OpView& view, const std::vecto
     const SlotSpec& slot = forward.outputs()[s];
     promise(!slot.duplicable, "ops with a list of outputs state their gradient");
     std::vector<ValueInfo*> operands;
-    if (view.has(slot.name + "@GRAD")) operands.push_back(&again.results[s]);
+    const std::string gradient = slot.name + "@GRAD";
+    if (view.schema().find_input(gradient) && view.has(gradient)) {
+      operands.push_back(&again.results[s]);
+    }
     again.view.add_out(slot.name, operands);
   }
   again.view.seal();
