@@ -258,7 +258,13 @@ struct Places {
 void gather_nd_shape(OpView& op) {
   const Shape &x = op.in("X").shape, &index = op.in("Index").shape;
   require_index(op, "Index");
-  if (index.rank() < 1 || !index.back().known() || index.back().value() > x.rank()) {
+  if (index.rank() > 0 && !index.back().known()) {
+    // Even the number of dimensions of Out is not known yet.
+    op.out("Out").dtype = op.in("X").dtype;
+    op.out("Out").known = false;
+    return;
+  }
+  if (index.rank() < 1 || index.back().value() > x.rank()) {
     throw op.error(cat("Index has shape ", index, " but X ", x, " has ", x.rank(), " dimensions"))
         .fix("let the last extent of Index be the number of dimensions it names, at most X's");
   }
