@@ -211,7 +211,7 @@ void register_renamings(Registry& ops) {
     row.attr("axes", std::vector<int32_t>{}, "which to drop; empty: all of extent 1")
         .sample([](Draw& d) {
           return OpSample{
-              .inputs = {{"X", {d.uniform({d.size(1, 4), 1, d.size(1, 4), 1})}}},
+              .inputs = {{"X", {d.uniform({d.size(2, 4), 1, d.size(2, 4), 1})}}},
               .attrs = {{"axes", d.coin() ? std::vector<int32_t>{1, -1} : std::vector<int32_t>{}}}};
         });
   });
