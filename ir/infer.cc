@@ -108,13 +108,13 @@ Shape broadcast_shapes(const OpView& op, const Shape& x, const Shape& y, int axi
   Shape wide = x, narrow = y;
   int rank = narrow.rank();
   if (axis >= 0) {
-    while (rank > 0 && axis + rank > wide.rank() && narrow[rank - 1] == Dim(1)) --rank;
+    while (rank > 0 && axis + rank > wide.rank() && narrow[rank - 1].may_equal(1)) --rank;
   }
   if (rank > wide.rank()) {
     std::swap(wide, narrow);
     rank = narrow.rank();
     if (axis >= 0) {
-      while (rank > 0 && axis + rank > wide.rank() && narrow[rank - 1] == Dim(1)) --rank;
+      while (rank > 0 && axis + rank > wide.rank() && narrow[rank - 1].may_equal(1)) --rank;
     }
   }
   if (axis < -1) throw clash("axis must be -1 or count from 0");
