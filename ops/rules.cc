@@ -138,7 +138,7 @@ ShapeRule floating_like_x() {
 void place_at_axis(Expr& x, Expr& y, int axis) {
   Expr& narrow = x.rank() < y.rank() ? x : y;
   const int rank = std::max(x.rank(), y.rank());
-  if (axis == -1 || narrow.rank() == rank || axis == rank - narrow.rank()) return;
+  if (axis == -1 || axis == rank - narrow.rank()) return;
   std::vector<int> dropped;
   for (int d = narrow.rank() - 1; d >= 0 && axis + d >= rank; --d) dropped.push_back(d);
   if (!dropped.empty()) narrow = squeeze(narrow, dropped);
