@@ -1,11 +1,12 @@
 // What recurrent rows share: sequences laid out as steps of a shrinking batch, and activations.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
-#include "ir/op_view.h"
+#include "ir/kernel.h"
 
 namespace trireme {
 
@@ -87,11 +88,28 @@ void store_state(const Steps& steps, int64_t width, const std::vector<T>& state,
   }
 }
 
+// The rows added up, one after another.
+template <class T>
+void sum_rows(int64_t rows, int64_t width, const T* from, T* to) {
+  std::fill_n(to, width, T{0});
+  for (int64_t i = 0; i < rows * width; ++i) to[i % width] += from[i];
+}
+
 // Where each row's previous state stands: the row before it in its sequence, or the first state.
 template <class T>
 const T* previous(const Steps& steps, int64_t slot, int64_t step, int64_t width, const T* rows,
                   const std::vector<T>& first) {
   return step > 0 ? rows + steps.row(slot, step - 1) * width : first.data() + slot * width;
+}
+
+// An operand that may be absent, at run time.
+template <class T>
+const T* in_or_null(const KernelArgs& k, int position) {
+  return k.has_in(position) ? k.in<T>(position) : nullptr;
+}
+template <class T>
+T* out_or_null(const KernelArgs& k, int position) {
+  return k.has_out(position) ? k.out<T>(position) : nullptr;
 }
 
 }  // namespace trireme

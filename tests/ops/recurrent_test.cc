@@ -1,6 +1,7 @@
 // lstm, gru and gru_unit against the same recurrences written row by row.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "ir/schema.h"
@@ -101,6 +102,55 @@ TEST(Lstm, WidthsThatDoNotFitAreErrors) {
   error = error_of([&] { lstm.run(); });
   EXPECT_NE(error.find("H0 has shape [3, 2] but there are 4 sequences"), std::string::npos)
       << error;
+}
+
+// The recurrence again, with the hidden state narrowed from 2 numbers to 1 between the steps.
+TEST(Lstmp, ProjectsAndClipsBetweenSteps) {
+  for (const float clip : {0.0f, 0.25f}) {
+    const Lstm lstm(true, false);
+    Draw draw(23);
+    const Tensor weight = draw.uniform({1, 8}), projection = draw.uniform({2, 1});
+    const Tensors out = run_op({.type = "lstmp",
+                                .inputs = {{"Input", {lstm.input}},
+                                           {"Weight", {weight}},
+                                           {"ProjWeight", {projection}},
+                                           {"Bias", {lstm.bias}}},
+                                .attrs = {{"cell_clip", clip}, {"proj_clip", clip}}});
+    const auto clipped = [&](double x) {
+      return clip > 0 ? std::clamp<double>(x, -clip, clip) : x;
+    };
+    const double* b = lstm.bias.data<double>();
+    for (const auto& rows : order(lstm.input.lod(), false)) {
+      double r = 0;
+      Row c(2), h(2);
+      for (const int64_t row : rows) {
+        Row sum = row_of(lstm.input, row);
+        for (size_t j = 0; j < 8; ++j) sum[j] += b[j] + r * weight.data<double>()[j];
+        for (size_t j = 0; j < kWidth; ++j) {
+          const double i = sigmoid(sum[2 + j] + b[8 + j] * c[j]);
+          const double f = sigmoid(sum[4 + j] + b[10 + j] * c[j]);
+          c[j] = clipped(f * c[j] + i * std::tanh(sum[j]));
+          h[j] = sigmoid(sum[6 + j] + b[12 + j] * c[j]) * std::tanh(c[j]);
+          EXPECT_NEAR(row_of(out.at("Cell")[0], row)[j], c[j], 1e-12);
+        }
+        const double* p = projection.data<double>();
+        r = clipped(std::tanh(h[0] * p[0] + h[1] * p[1]));
+        EXPECT_NEAR(row_of(out.at("Projection")[0], row)[0], r, 1e-12);
+      }
+    }
+  }
+}
+
+TEST(Lstmp, AWeightAsWideAsTheHiddenStateIsAnError) {
+  const Lstm lstm(true, false);
+  const std::string error = error_of([&] {
+    run_op({.type = "lstmp",
+            .inputs = {{"Input", {lstm.input}},
+                       {"Weight", {lstm.weight}},
+                       {"ProjWeight", {doubles({2, 1}, {1, 2})}},
+                       {"Bias", {lstm.bias}}}});
+  });
+  EXPECT_NE(error.find("D is 2 and P is 1"), std::string::npos) << error;
 }
 
 struct Gru {

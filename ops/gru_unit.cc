@@ -1,0 +1,116 @@
+// gru_unit: one step of a gated recurrent unit, without sequences.
+#include "ir/schema.h"
+#include "ops/gru_cell.h"
+
+namespace trireme {
+namespace {
+
+void unit_shape(OpView& op) {
+  const ValueInfo& x = op.in("Input");
+  const Dim width = gru_width(op);
+  const Shape state = {x.shape[0], width};
+  if (!op.in("HiddenPrev").shape.may_equal(state)) {
+    throw op
+        .error(cat("HiddenPrev has shape ", op.in("HiddenPrev").shape, " but Input ", x.shape,
+                   " asks for ", state))
+        .fix("give one previous hidden state of width D for every row of Input");
+  }
+  activation_of(op, op.attr<int>("activation"));
+  activation_of(op, op.attr<int>("gate_activation"));
+  op.set_out("Gate", x.dtype, x.shape);
+  op.set_out("ResetHiddenPrev", x.dtype, state);
+  op.set_out("Hidden", x.dtype, state);
+}
+
+template <class T>
+GruCell<T> unit_cell(const KernelSite& site, Product<T> product) {
+  return {site.in("Weight").shape.at(0), activation_of(site, site.attr<int>("gate_activation")),
+          activation_of(site, site.attr<int>("activation")), site.attr<bool>("origin_mode"),
+          product};
+}
+
+template <class T>
+BoundKernel gru_unit(const KernelSite& site, Product<T> product) {
+  const int input = site.position("Input"), weight = site.position("Weight");
+  const int bias = site.position("Bias"), old = site.position("HiddenPrev");
+  const int gate = site.out_position("Gate"), reset = site.out_position("ResetHiddenPrev");
+  const int hidden = site.out_position("Hidden");
+  const int64_t rows = site.in("Input").shape.at(0);
+  const GruCell<T> cell = unit_cell<T>(site, product);
+  return BoundKernel([=](const KernelArgs& k) {
+    const int64_t columns = 3 * cell.width;
+    for (int64_t row = 0; row < rows; ++row) {
+      add_bias(k.in<T>(input) + row * columns, k.has_in(bias) ? k.in<T>(bias) : nullptr, columns,
+               k.out<T>(gate) + row * columns);
+    }
+    cell.forward(rows, k.in<T>(weight), k.in<T>(old), k.out<T>(gate), k.out<T>(reset),
+                 k.out<T>(hidden));
+  });
+}
+
+template <class T>
+BoundKernel gru_unit_grad(const KernelSite& site, Product<T> product) {
+  const int weight = site.position("Weight"), old = site.position("HiddenPrev");
+  const int gate = site.position("Gate"), reset = site.position("ResetHiddenPrev");
+  const int dhidden = site.position("Hidden@GRAD"), dinput = site.out_position("Input@GRAD");
+  const int dold = site.out_position("HiddenPrev@GRAD");
+  const int dweight = site.out_position("Weight@GRAD"), dbias = site.out_position("Bias@GRAD");
+  const int64_t rows = site.in("Input").shape.at(0);
+  const GruCell<T> cell = unit_cell<T>(site, product);
+  return BoundKernel([=](const KernelArgs& k) {
+    const int64_t d = cell.width;
+    std::vector<T> dgates(static_cast<size_t>(rows * 3 * d));
+    std::vector<T> dh_old(static_cast<size_t>(rows * d));
+    cell.backward(rows, k.in<T>(weight), k.in<T>(old), k.in<T>(gate), k.in<T>(dhidden),
+                  dgates.data(), dh_old.data());
+    if (k.has_out(dinput)) std::copy(dgates.begin(), dgates.end(), k.out<T>(dinput));
+    if (k.has_out(dold)) std::copy(dh_old.begin(), dh_old.end(), k.out<T>(dold));
+    if (k.has_out(dbias)) sum_rows(rows, 3 * d, dgates.data(), k.out<T>(dbias));
+    if (k.has_out(dweight)) {
+      cell.weight_grad(rows, k.in<T>(old), k.in<T>(reset), dgates.data(), k.out<T>(dweight));
+    }
+  });
+}
+
+OpSample unit_sample(Draw& draw) {
+  OpSample sample;
+  const int64_t width = draw.size(1, 3), rows = draw.size(1, 4);
+  sample.inputs["Input"] = {draw.uniform({rows, 3 * width})};
+  sample.inputs["HiddenPrev"] = {draw.uniform({rows, width})};
+  sample.inputs["Weight"] = {draw.uniform({width, 3 * width})};
+  if (draw.coin()) sample.inputs["Bias"] = {draw.uniform({1, 3 * width})};
+  sample.attrs["origin_mode"] = draw.coin();
+  return sample;
+}
+
+}  // namespace
+
+void register_gru_unit(Registry& ops) {
+  const auto unit = []<class T>(const KernelSite& site, Product<T> product) {
+    return gru_unit<T>(site, product);
+  };
+  const auto unit_backward = []<class T>(const KernelSite& site, Product<T> product) {
+    return gru_unit_grad<T>(site, product);
+  };
+  ops.op("gru_unit")
+      .doc("One step of a gated recurrent unit")
+      .in("Input", "[rows, 3 * D]")
+      .in("HiddenPrev", "[rows, D]")
+      .in("Weight", "[D, 3 * D] in memory: [D, 2 * D] for update and reset, then [D, D]")
+      .in_optional("Bias", "[1, 3 * D]")
+      .out_intermediate("Gate", "[rows, 3 * D]: update, reset, candidate after activation")
+      .out_intermediate("ResetHiddenPrev", "[rows, D]: reset gate times the state before")
+      .out("Hidden", "[rows, D]")
+      .attr("activation", 2, "of the candidate: 0 identity, 1 sigmoid, 2 tanh, 3 relu")
+      .attr("gate_activation", 1, "of the gates: 0 identity, 1 sigmoid, 2 tanh, 3 relu")
+      .attr("origin_mode", false, "the update gate keeps the state before, as in the first paper")
+      .shape(unit_shape)
+      .kernel(with_blas(unit), "blas")
+      .kernel(with_reference(unit))
+      .grad({"Input", "HiddenPrev", "Weight", "Bias", "Gate", "ResetHiddenPrev"})
+      .grad_kernel(with_blas(unit_backward), "blas")
+      .grad_kernel(with_reference(unit_backward))
+      .sample(unit_sample);
+}
+
+}  // namespace trireme
