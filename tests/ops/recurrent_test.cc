@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ir/backward.h"
 #include "ir/schema.h"
 #include "tests/support/op_runner.h"
 
@@ -102,6 +103,39 @@ TEST(Lstm, WidthsThatDoNotFitAreErrors) {
   error = error_of([&] { lstm.run(); });
   EXPECT_NE(error.find("H0 has shape [3, 2] but there are 4 sequences"), std::string::npos)
       << error;
+}
+
+// The original reads no gradient of Cell; a program that uses Cell must still learn through it.
+TEST(Lstm, TheGradientReadsCellOnlyWhereCellIsUsed) {
+  for (const bool uses_cell : {false, true}) {
+    const auto program = Program::create();
+    Block& block = program->global_block();
+    block.create_var({.name = "x", .shape = {Dim(), 8}, .lod_level = 1, .is_data = true});
+    block.create_parameter({.name = "w", .shape = {2, 8}}, {});
+    block.create_parameter({.name = "b", .shape = {1, 8}}, {});
+    for (const std::string name : {"h", "c", "gate", "pre", "loss"}) {
+      block.create_var({.name = name, .has_shape = false});
+    }
+    block.append_op({.type = "lstm",
+                     .inputs = {{"Input", {"x"}}, {"Weight", {"w"}}, {"Bias", {"b"}}},
+                     .outputs = {{"Hidden", {"h"}},
+                                 {"Cell", {"c"}},
+                                 {"BatchGate", {"gate"}},
+                                 {"BatchCellPreAct", {"pre"}}},
+                     .attrs = {{"use_peepholes", false}}});
+    block.append_op({.type = "mean",
+                     .inputs = {{"X", {uses_cell ? "c" : "h"}}},
+                     .outputs = {{"Out", {"loss"}}},
+                     .attrs = {}});
+    append_backward(block.var("loss"));
+    bool found = false;
+    for (const Op* op : block.ops()) {
+      if (op->type() != "lstm_grad") continue;
+      found = true;
+      EXPECT_EQ(!op->input("Cell@GRAD").empty(), uses_cell);
+    }
+    EXPECT_TRUE(found);
+  }
 }
 
 // The recurrence again, with the hidden state narrowed from 2 numbers to 1 between the steps.
