@@ -234,12 +234,12 @@ void register_rows(Registry& ops) {
 
 // ---- gather_nd and index_sample: single places
 
-// Where each index tuple points in X, in blocks of `width` elements.
-struct Places {
+// `count` places, each a block of `width` elements of X; a tuple of `depth` indices names one.
+struct TuplePlaces {
   int64_t count = 0, depth = 0, width = 0;
   Shape x;
 
-  explicit Places(const OpView& op) : x(op.in("X").shape) {
+  explicit TuplePlaces(const OpView& op) : x(op.in("X").shape) {
     const Shape& index = op.in("Index").shape;
     depth = index.back().value();
     count = index.product(0, index.rank() - 1).value();
@@ -252,6 +252,19 @@ struct Places {
       place = place * extent + index.checked(i * depth + d, extent);
     }
     return place * width;
+  }
+};
+
+// Each index names an element of its own row.
+struct ColumnPlaces {
+  int64_t count, columns, per_row, width = 1;
+
+  explicit ColumnPlaces(const OpView& op)
+      : count(op.in("Index").shape.count()),
+        columns(op.in("X").shape.at(1)),
+        per_row(op.in("Index").shape.at(1)) {}
+  int64_t operator()(const Indices& index, int64_t i) const {
+    return i / per_row * columns + index.checked(i, columns);
   }
 };
 
@@ -286,19 +299,18 @@ void index_sample_shape(OpView& op) {
   carry_lod(op, "Out", {"Index"});
 }
 
-// Both ops: `place(i)` says where element i of the index points, in X's elements.
-template <class Place>
-void register_places(OpSchema& row, Place place_of) {
-  row.kernel(untyped([place_of](const KernelSite& site) {
-       const auto [count, width, place] = place_of(site);
-       const auto bytes = static_cast<size_t>(width) * size_of(site.in("X").dtype);
-       return [=, x_at = site.position("X"), at = site.position("Index"),
-               size = size_of(site.in("X").dtype)](const KernelArgs& k) {
-         const Indices index(k.in(at), "Index");
+template <class Places>
+void register_places(OpSchema& row) {
+  row.kernel(untyped([](const KernelSite& site) {
+       const int x_at = site.position("X"), index_at = site.position("Index");
+       return [=, places = Places(site), size = size_of(site.in("X").dtype)](const KernelArgs& k) {
+         const Indices index(k.in(index_at), "Index");
+         const size_t bytes = static_cast<size_t>(places.width) * size;
          const auto* from = static_cast<const std::byte*>(k.in(x_at).raw());
          auto* to = static_cast<std::byte*>(k.out(0).raw());
-         for (int64_t i = 0; i < count; ++i, to += bytes) {
-           std::memcpy(to, from + static_cast<size_t>(place(index, i)) * size, bytes);
+         for (int64_t i = 0; i < places.count; ++i, to += bytes) {
+           const auto place = static_cast<size_t>(places(index, i));
+           if (bytes > 0) std::memcpy(to, from + place * size, bytes);
          }
        };
      }))
@@ -306,16 +318,16 @@ void register_places(OpSchema& row, Place place_of) {
       .no_grad({"Index"})
       .grad_kernel(typed_by<float, double>(
           "Out@GRAD",
-          [place_of]<class T>(const KernelSite& site) {
-            const auto [count, width, place] = place_of(site);
-            return [=, total = site.in("X").shape.count(), at = site.position("Index"),
-                    grad_at = site.position("Out@GRAD")](const KernelArgs& k) {
-              const Indices index(k.in(at), "Index");
+          []<class T>(const KernelSite& site) {
+            const int grad_at = site.position("Out@GRAD"), index_at = site.position("Index");
+            return [=, places = Places(site),
+                    total = site.in("X").shape.count()](const KernelArgs& k) {
+              const Indices index(k.in(index_at), "Index");
               const T* grad = k.in<T>(grad_at);
               T* out = k.out<T>(0);
               std::fill_n(out, total, T{0});
-              for (int64_t i = 0; i < count; ++i) {
-                add_row(grad + i * width, width, out + place(index, i));
+              for (int64_t i = 0; i < places.count; ++i) {
+                add_row(grad + i * places.width, places.width, out + places(index, i));
               }
             };
           }))
@@ -333,10 +345,7 @@ void register_single_places(Registry& ops) {
                        return OpSample{.inputs = {{"X", {d.uniform(x)}},
                                                   {"Index", {d.ints({d.size(1, 4), 2}, 0, 1)}}}};
                      });
-  register_places(nd, [](const KernelSite& site) {
-    const Places places(site);
-    return std::tuple(places.count, places.width, places);
-  });
+  register_places<TuplePlaces>(nd);
   OpSchema& sample =
       ops.op("index_sample")
           .in("X", "[rows, columns]")
@@ -348,13 +357,7 @@ void register_single_places(Registry& ops) {
             return OpSample{.inputs = {{"X", {d.uniform({rows, columns})}},
                                        {"Index", {d.ints({rows, 3}, 0, columns - 1)}}}};
           });
-  register_places(sample, [](const KernelSite& site) {
-    const int64_t columns = site.in("X").shape.at(1), n = site.in("Index").shape.at(1);
-    const auto place = [=](const Indices& index, int64_t i) {
-      return i / n * columns + index.checked(i, columns);
-    };
-    return std::tuple(site.in("Index").shape.count(), int64_t{1}, place);
-  });
+  register_places<ColumnPlaces>(sample);
 }
 
 // ---- one_hot
