@@ -128,8 +128,8 @@ KernelFn adam_sparse(const KernelSite& site) {
       m2[i] = beta2 * m2[i] + (1 - beta2) * g * g;
       p[i] -= step * (m1[i] / (std::sqrt(m2[i]) + epsilon));
     });
-    if (k.has_out(at.beta1_pow_out)) k.out<T>(at.beta1_pow_out)[0] = beta1_pow * beta1;
-    if (k.has_out(at.beta2_pow_out)) k.out<T>(at.beta2_pow_out)[0] = beta2_pow * beta2;
+    set_scalar(k, at.beta1_pow_out, beta1_pow * beta1);
+    set_scalar(k, at.beta2_pow_out, beta2_pow * beta2);
   };
 }
 

@@ -88,8 +88,8 @@ KernelFn lamb_sparse(const KernelSite& site) {
     const T step = static_cast<T>(scalar(k, rate)) * trust;
     T* p_out = k.out<T>(param_out);
     for (size_t i = 0; i < direction.size(); ++i) p_out[i] = p[i] - step * direction[i];
-    if (corrected) k.out<T>(pow1_out)[0] = k.in<T>(pow1)[0] * beta1;
-    if (k.has_out(pow2_out)) k.out<T>(pow2_out)[0] = k.in<T>(pow2)[0] * beta2;
+    set_scalar(k, pow1_out, scalar(k, pow1) * beta1);
+    set_scalar(k, pow2_out, scalar(k, pow2) * beta2);
   };
 }
 

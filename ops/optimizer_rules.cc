@@ -6,9 +6,18 @@
 namespace trireme {
 namespace {
 
+// Gradients and states are kept in the parameter's element type.
+void check_dtype(const OpView& op, const std::string& slot) {
+  const DType wanted = op.in("Param").dtype, found = op.in(slot).dtype;
+  if (found == wanted) return;
+  throw op.error(cat(slot, " is ", name_of(found), " but Param is ", name_of(wanted)))
+      .fix(cat("give ", slot, " as ", name_of(wanted)));
+}
+
 void check_grad(const OpView& op, bool sparse_allowed) {
   const ValueInfo& param = op.in("Param");
   const ValueInfo& grad = op.in("Grad");
+  check_dtype(op, "Grad");
   if (grad.type != VarType::selected_rows) {
     if (!grad.shape.may_equal(param.shape)) {
       throw op.error(cat("Grad has shape ", grad.shape, " but Param has ", param.shape))
@@ -61,6 +70,7 @@ ShapeRule optimizer_shape(OptimizerOperands operands) {
     }
     op.set_out_like("ParamOut", param);
     for (const auto& [in, out] : operands.states) {
+      if (op.has(in)) check_dtype(op, in);
       if (op.has(in) && !op.in(in).shape.may_equal(param.shape)) {
         throw op.error(cat(in, " has shape ", op.in(in).shape, " but Param has ", param.shape))
             .fix(cat("create ", in, " with the parameter's shape"));
@@ -75,6 +85,16 @@ Expr scalar(const Body& b, std::string_view slot) {
 }
 
 double scalar(const KernelArgs& k, int position) { return element_as_double(k.in(position), 0); }
+
+void set_scalar(const KernelArgs& k, int out_position, double value) {
+  if (!k.has_out(out_position)) return;
+  Tensor& out = k.out(out_position);
+  if (out.dtype() == DType::float64) {
+    *out.data<double>() = value;
+  } else {
+    *out.data<float>() = static_cast<float>(value);
+  }
+}
 
 bool grad_is_sparse(const KernelSite& site, std::string* why_not) {
   if (site.in("Grad").type == VarType::selected_rows) return true;

@@ -27,6 +27,7 @@ Expr scalar(const Body& b, std::string_view slot);
 
 // The same at run time: the element as a double.
 double scalar(const KernelArgs& k, int position);
+void set_scalar(const KernelArgs& k, int out_position, double value);  // nothing when absent
 
 // Declines a site whose Grad is dense: those have a body.
 bool grad_is_sparse(const KernelSite& site, std::string* why_not);

@@ -266,6 +266,14 @@ TEST(Optimizer, AGradientOfAnotherShapeIsAnError) {
   }
 }
 
+TEST(Optimizer, AGradientOfAnotherTypeIsAnError) {
+  const Case c = momentum(false);
+  ScopeRunner runner = prepared(c, 7);
+  runner.set("Grad", filled(DType::float32, {kRows, kWidth}, 0));
+  const std::string error = error_of([&] { run(runner, c); });
+  EXPECT_NE(error.find("Grad is float32 but Param is float64"), std::string::npos) << error;
+}
+
 TEST(Optimizer, ThoseWithoutASparseFormSaySo) {
   for (const Case& c : elementwise_cases()) {
     if (c.type != "ftrl" && c.type != "adamax" && c.type != "adadelta") continue;
