@@ -1,0 +1,26 @@
+"""Runs the examples as a user would: each ends with 0 only when it reaches its stated goal."""
+import os
+import subprocess
+import sys
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+PROGRAMS = [
+    ['fit_a_line.py'],
+    ['recognize_digits.py', 'mlp'],
+    ['recognize_digits.py', 'conv'],
+    ['word2vec.py', 'sparse'],
+    ['word2vec.py', 'dense'],
+    ['understand_sentiment.py', 'conv'],
+    ['understand_sentiment.py', 'stacked_lstm'],
+]
+
+
+@pytest.mark.parametrize('command', PROGRAMS, ids=' '.join)
+def test_example_reaches_its_goal(command):
+    script = os.path.join(ROOT, 'examples', 'fluid', command[0])
+    run = subprocess.run([sys.executable, script] + command[1:], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert 'the loaded model predicts the same' in run.stdout
