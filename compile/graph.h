@@ -16,6 +16,7 @@ struct Origin {
   std::string op_type;
   SourceLine line;
   int role = 0;
+  std::string recompute;  // set on ops that compute a forward value again to save memory
 };
 
 struct Value {

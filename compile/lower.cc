@@ -38,7 +38,7 @@ class BlockLowering {
     ValueInfo info;
     info.type = facts.type;
     info.dtype = facts.dtype;
-    for (int i = 0; i < facts.rank; ++i) info.shape.push_back(Dim());
+    info.shape = facts.shape;
     info.lod_level = facts.lod_level;
     info.name = name;
     const int value = graph_.add_value(std::move(info));
@@ -52,6 +52,7 @@ class BlockLowering {
       origin->op_type = op->type();
       origin->line = op->line();
       origin->role = op->role();
+      origin->recompute = op->attr_or<std::string>(kRecomputeSuffix, "");
       graph_.origin = origin;
       try {
         lower_op(*op);

@@ -10,10 +10,11 @@
 
 namespace trireme {
 
-// A feed as it will arrive: type and rank are fixed while compiling, extents are not.
+// A feed as it will arrive: type and rank are fixed while compiling, and those extents that the
+// program declares; the others are unknown until a plan is bound.
 struct FeedFacts {
   DType dtype = DType::float32;
-  int rank = 0;
+  Shape shape;
   int lod_level = 0;
   VarType type = VarType::lod_tensor;
 };

@@ -11,6 +11,8 @@ namespace {
 std::string signature(const Node& node) {
   std::ostringstream text;
   text << node.schema->type();
+  // What is computed again on purpose must not be merged with the first time.
+  if (node.origin) text << "@" << node.origin->recompute;
   for (size_t s = 0; s < node.in_counts.size(); ++s) text << (s ? "," : "(") << node.in_counts[s];
   for (int value : node.ins) text << " %" << value;
   for (int value : node.outs) text << (value < 0 ? " -" : " +");

@@ -19,6 +19,16 @@ constexpr size_t kMaxPlans = 64;
 std::mutex scope_mutex;
 Scope* current_scope = nullptr;
 
+// The extents that the declaration fixes and the feed agrees with; the others are bound later.
+Shape declared_extents(const Var& var, const Shape& fed) {
+  Shape shape;
+  for (int i = 0; i < fed.rank(); ++i) {
+    const bool fixed = var.shape().rank() == fed.rank() && var.shape()[i] == fed[i];
+    shape.push_back(fixed ? fed[i] : Dim());
+  }
+  return shape;
+}
+
 Scope& original_scope() {
   static Scope scope;
   return scope;
@@ -58,7 +68,7 @@ struct Executor::Key {
       const auto& [name, facts] = feeds[i];
       const auto& [other_name, other_facts] = other.feeds[i];
       if (name != other_name || facts.dtype != other_facts.dtype ||
-          facts.rank != other_facts.rank) {
+          !(facts.shape == other_facts.shape)) {
         return false;
       }
     }
@@ -122,17 +132,17 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
   key.passes_off = options.passes_off;
   key.fetches = fetches;
   for (const auto& [name, tensor] : feeds) {
+    const Var& var = program.global_block().var(name);
     key.feeds.emplace_back(name, FeedFacts{.dtype = tensor.dtype(),
-                                           .rank = tensor.shape().rank(),
+                                           .shape = declared_extents(var, tensor.shape()),
                                            .lod_level = static_cast<int>(tensor.lod().size())});
   }
   {
     std::lock_guard lock(mutex_);
     for (size_t i = 0; i < cache_.size(); ++i) {
       if (!cache_[i]->key.matches(key)) continue;
-      if (i > 0)
-        std::rotate(cache_.begin(), cache_.begin() + static_cast<std::ptrdiff_t>(i),
-                    cache_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      const auto found = cache_.begin() + static_cast<std::ptrdiff_t>(i);
+      std::rotate(cache_.begin(), found, found + 1);
       return cache_.front();
     }
   }
@@ -202,7 +212,8 @@ std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
   for (const std::string& name : compiled->feed_names) inputs.push_back(checked.at(name));
 
   RunSettings settings;
-  settings.process_seed = process_seed_;
+  // Seed 0 asks for fresh numbers in every run, also where a run changes nothing.
+  settings.process_seed = process_seed_ + runs_.fetch_add(1, std::memory_order_relaxed);
   settings.check_nan_inf = checks_nan_inf();
   settings.poll = options.poll;
   const TeamLease lease(options.threads > 0 ? options.threads : num_threads());

@@ -1,6 +1,7 @@
 // Runs programs: checks feeds, compiles once per (program, version, feeds, fetches), binds, runs.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -58,6 +59,7 @@ class Executor {
   Place place_;
   bool closed_ = false;
   uint64_t process_seed_;
+  std::atomic<uint64_t> runs_{0};
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Compiled>> cache_;  // most recently used first
   ExecutorCounters counters_;

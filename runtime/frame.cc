@@ -367,7 +367,7 @@ void Frame::run_instruction(int index) {
     explain_partial_writes(e, index);
     throw;
   }
-  if (settings_->poll && (index & 15) == 15) {
+  if (settings_->poll && (++ticks_ & 15) == 0) {
     const auto now = std::chrono::steady_clock::now();
     if (now >= next_poll_) {
       next_poll_ = now + std::chrono::milliseconds(100);

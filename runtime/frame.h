@@ -86,6 +86,7 @@ class Frame : public RunContext {
   uint64_t iteration_ = 0;
   int current_ = 0;
   size_t binds_ = 0;
+  unsigned ticks_ = 0;  // instructions run; the clock is looked at now and then
   std::chrono::steady_clock::time_point next_poll_{};
 };
 

@@ -25,7 +25,7 @@ struct Accumulating {
     block.append_op({"elementwise_add", {{"X", {"s"}}, {"Y", {"y"}}}, {{"Out", {"s"}}}, {}});
   }
   std::unique_ptr<Plan> plan(std::vector<std::string> fetches = {}) {
-    return make_plan(lower(*program, {.feeds = {{"x", {.rank = 1}}}, .fetches = std::move(fetches)}));
+    return make_plan(lower(*program, {.feeds = {{"x", {.shape = {3}}}}, .fetches = std::move(fetches)}));
   }
 };
 

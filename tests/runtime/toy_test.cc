@@ -20,23 +20,30 @@ struct Toy {
 
   Toy() {
     Block& block = main->global_block();
-    block.create_var({.name = "X", .shape = {Dim(), 1}, .stop_gradient = true, .is_data = true,
+    block.create_var({.name = "X",
+                      .shape = {Dim(), 1},
+                      .stop_gradient = true,
+                      .is_data = true,
                       .need_check_feed = true});
     for (Block* b : {&block, &startup->global_block()}) {
       b->create_parameter({.name = "w", .shape = {1, 10}}, {});
       b->create_parameter({.name = "b", .shape = {10}}, {});
       b->create_var({.name = "lr", .shape = {1}, .persistable = true});
     }
-    for (const char* name : {"product", "hidden", "loss"}) block.create_var({.name = name, .has_shape = false});
+    for (const char* name : {"product", "hidden", "loss"})
+      block.create_var({.name = name, .has_shape = false});
     block.append_op({"mul", {{"X", {"X"}}, {"Y", {"w"}}}, {{"Out", {"product"}}}, {}});
-    block.append_op({"elementwise_add", {{"X", {"product"}}, {"Y", {"b"}}}, {{"Out", {"hidden"}}},
+    block.append_op({"elementwise_add",
+                     {{"X", {"product"}}, {"Y", {"b"}}},
+                     {{"Out", {"hidden"}}},
                      {{"axis", 1}}});
     block.append_op({"mean", {{"X", {"hidden"}}}, {{"Out", {"loss"}}}, {}});
     for (const auto& [param, grad] : append_backward(block.var("loss"))) {
-      block.append_op({"sgd",
-                       {{"Param", {param->name()}}, {"Grad", {grad->name()}}, {"LearningRate", {"lr"}}},
-                       {{"ParamOut", {param->name()}}},
-                       {}});
+      block.append_op(
+          {"sgd",
+           {{"Param", {param->name()}}, {"Grad", {grad->name()}}, {"LearningRate", {"lr"}}},
+           {{"ParamOut", {param->name()}}},
+           {}});
     }
     fill("w", {1, 10}, 0.5f);
     fill("b", {10}, 0.25f);
@@ -44,8 +51,10 @@ struct Toy {
   }
 
   void fill(const std::string& name, std::vector<int64_t> shape, float value) {
-    startup->global_block().append_op(
-        {"fill_constant", {}, {{"Out", {name}}}, {{"shape", shape}, {"value", value}, {"dtype", 5}}});
+    startup->global_block().append_op({"fill_constant",
+                                       {},
+                                       {{"Out", {name}}},
+                                       {{"shape", shape}, {"value", value}, {"dtype", 5}}});
   }
   float run(const Tensor& x) {
     return *executor.run_one(*main, {{"X", x}}, "loss", {.scope = &scope}).data<float>();
@@ -119,7 +128,9 @@ TEST(Toy, AMissingFeedNamesTheVariableAndTheUserLine) {
 TEST(Toy, AWrongFeedShowsBothSides) {
   Toy toy;
   toy.executor.run(*toy.startup, {}, {}, {.scope = &toy.scope});
-  EXPECT_THAT(error_of([&] { toy.run(floats({2, 2}, {1, 2, 3, 4})); }),
+  EXPECT_THAT(error_of([&] {
+                toy.run(floats({2, 2}, {1, 2, 3, 4}));
+              }),
               HasSubstr("declared float32 [-1, 1], fed float32 [2, 2]"));
   EXPECT_THAT(error_of([&] { toy.run(floats({2}, {1, 2})); }), HasSubstr("2 dimensions"));
   EXPECT_THAT(error_of([&] { toy.run(longs({2, 1}, {1, 2})); }), HasSubstr("astype('float32')"));

@@ -79,7 +79,8 @@ Tensors run_built(Built& built, bool cut = false) {
     names.insert(names.end(), outs.begin(), outs.end());
   Scope scope;
   const std::vector<Variable> results =
-      executor.run(*built.program, built.feeds, names, {.scope = &scope, .threads = cut ? 2 : 1, .cut_bytes = cut ? 0 : ~size_t{0}});
+      executor.run(*built.program, built.feeds, names,
+                   {.scope = &scope, .threads = cut ? 2 : 1, .cut_bytes = cut ? 0 : ~size_t{0}});
   Tensors found;
   size_t next = 0;
   for (const auto& [slot, outs] : built.outputs) {
