@@ -216,6 +216,30 @@ TEST(Join, WrongUsesAreNamed) {
               HasSubstr("stack tensors of one shape"));
 }
 
+// A batch without rows goes through every family.
+TEST(Empty, TensorsWithoutElementsStayEmpty) {
+  const Tensor none(DType::float32, {0, 3});
+  EXPECT_EQ(run_op("relu", {{"X", none}}).shape(), (Shape{0, 3}));
+  EXPECT_EQ(run_op("elementwise_add", {{"X", none}, {"Y", floats({3}, {1, 2, 3})}}).shape(),
+            (Shape{0, 3}));
+  EXPECT_EQ(run_op("reduce_sum", {{"X", none}}, {{"dim", Ints{1}}}).shape(), (Shape{0}));
+  EXPECT_THAT(numbers(run_op("reduce_sum", {{"X", none}}, {{"dim", Ints{0}}})),
+              ElementsAre(0, 0, 0));
+  EXPECT_EQ(run_op("transpose", {{"X", none}}, {{"axis", Ints{1, 0}}}).shape(), (Shape{3, 0}));
+  EXPECT_EQ(run_op("reshape", {{"X", none}}, {{"shape", Ints{0, 3, 1}}}).shape(), (Shape{0, 3, 1}));
+  EXPECT_EQ(run_op("top_k", {{"X", none}}, {{"k", 2}}).shape(), (Shape{0, 2}));
+  EXPECT_EQ(run_op("cumsum", {{"X", none}}).shape(), (Shape{0, 3}));
+  EXPECT_EQ(run_op("expand", {{"X", none}}, {{"expand_times", Ints{2, 2}}}).shape(), (Shape{0, 6}));
+  EXPECT_EQ(run_op("reverse", {{"X", none}}, {{"axis", Ints{0}}}).shape(), (Shape{0, 3}));
+  const Tensors joined = run_op({.type = "concat", .inputs = {{"X", {none, grid()}}}});
+  EXPECT_EQ(numbers(joined.at("Out")[0]), numbers(grid()));
+  EXPECT_THAT(numbers(run_op("is_empty", {{"X", none}})), ElementsAre(1));
+  EXPECT_THAT(error_of([&] {
+                run_op("reduce_max", {{"X", none}}, {{"dim", Ints{0}}});
+              }),
+              HasSubstr("the largest of no elements is asked for"));
+}
+
 // ---- slices and indices
 
 TEST(Slice, CutsAndDropsDimensions) {
