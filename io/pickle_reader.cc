@@ -1,6 +1,7 @@
 // The opcodes of a pickle: numbers, text, containers, memo.
 #include "io/pickle_reader.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -9,7 +10,8 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kMaxValues = size_t{4} << 20;
+constexpr size_t kMaxValues = size_t{1} << 20;
+constexpr uint64_t kFewValues = uint64_t{64} << 10;  // always admitted, however short the file
 constexpr uint64_t kBudgetFactor = 8;  // Python 2 and protocol 2 pass arrays through text
 constexpr uint64_t kBudgetBase = uint64_t{1} << 20;
 constexpr size_t kMaxLine = 256;  // modules and names of globals
@@ -17,7 +19,9 @@ constexpr size_t kMaxLine = 256;  // modules and names of globals
 }  // namespace
 
 PickleReader::PickleReader(ByteSource& source)
-    : source_(source), budget_(kBudgetBase + kBudgetFactor * source.left()) {}
+    : source_(source),
+      most_values_(std::min<uint64_t>(kMaxValues, kFewValues + source.left() / 2)),
+      budget_(kBudgetBase + kBudgetFactor * source.left()) {}
 
 Pickle PickleReader::run() {
   while (step(source_.read<uint8_t>("an instruction"))) {
@@ -259,8 +263,8 @@ bool PickleReader::step_memo(uint8_t code) {
 }
 
 PickleReader::Value& PickleReader::make(PickleValue::Kind kind) {
-  if (pickle_.values_.size() == kMaxValues) {
-    throw source_.error(cat("the pickle has more than ", kMaxValues, " values"));
+  if (pickle_.values_.size() == most_values_) {
+    throw source_.error(cat("the pickle has more than ", most_values_, " values"));
   }
   auto made = std::make_unique<Value>();
   made->kind = kind;
@@ -290,7 +294,7 @@ size_t PickleReader::mark() {
 }
 
 void PickleReader::remember(uint64_t index, Value& value) {
-  if (memo_.size() == kMaxValues) throw source_.error("the pickle's memo is too large");
+  if (memo_.size() == most_values_) throw source_.error("the pickle's memo is too large");
   memo_[index] = &value;
 }
 

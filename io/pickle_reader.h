@@ -61,6 +61,7 @@ class PickleReader {
   std::vector<Value*> stack_;
   std::vector<size_t> marks_;
   std::map<uint64_t, Value*> memo_;
+  uint64_t most_values_;
   uint64_t budget_;
 };
 
