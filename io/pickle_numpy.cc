@@ -56,6 +56,8 @@ PickleReader::Value& PickleReader::find_global(const std::string& module, const 
     made.global = Global::ordered_dict;
   } else if (module == "_codecs" && name == "encode") {
     made.global = Global::encode;
+  } else if (builtins && name == "bytes") {
+    made.global = Global::bytes;
   } else if (builtins && name == "tuple") {
     made.global = Global::tuple;
   } else {
@@ -164,6 +166,12 @@ void PickleReader::reduce() {
         throw source_.error(cat("bytes written as ", codec, " text are not read"));
       }
       return push(encode_latin1(item(args, 0)));
+    case Global::bytes: {  // bytes(): none at all, under protocol 2
+      if (!args.items.empty()) break;
+      Value& made = make(Kind::bytes);
+      made.memory = Buffer::allocate(0);
+      return push(made);
+    }
     case Global::tuple: {  // tuple(sequence)
       if (args.items.size() != 1 || !(argument(0, Kind::tuple) || argument(0, Kind::list))) break;
       Value& made = make(Kind::tuple);

@@ -14,7 +14,7 @@ class PickleReader {
 
  private:
   // What stands for a class or function of Python, and for things not finished yet.
-  enum class Global { none, reconstruct, ndarray, dtype, ordered_dict, encode, tuple };
+  enum class Global { none, reconstruct, ndarray, dtype, ordered_dict, encode, bytes, tuple };
   struct Value : PickleValue {
     Global global = Global::none;
     bool raw_text = false;               // Python 2's str: bytes that may serve as text

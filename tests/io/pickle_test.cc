@@ -20,6 +20,11 @@ using ::testing::HasSubstr;
 using testing::numbers;
 using testing::TempDir;
 
+template <size_t N>
+std::string with_zeros(const char (&text)[N]) {
+  return {text, N - 1};
+}
+
 Pickle pickle_of(std::string_view bytes) {
   ByteSource source = ByteSource::memory(bytes, "test");
   return Pickle::read(source);
@@ -141,15 +146,14 @@ pickle.dump({'t': fortran, 'same': fortran, 'pair': ('pair', np.ones(2, 'float32
 
 // What Python 2's cPickle wrote: text without a character set, memo numbers from 1.
 TEST(Pickle, ReadsPython2) {
-  const std::string bytes = std::string(
+  const std::string bytes = with_zeros(
       "\x80\x02}q\x01U\x01wq\x02"
       "cnumpy.core.multiarray\n_reconstruct\nq\x03"
       "cnumpy\nndarray\nq\x04K\0\x85q\x05U\x01"
       "bq\x06\x87Rq\x07(K\x01K\x02\x85q\x08"
       "cnumpy\ndtype\nq\x09U\x02"
       "f4q\x0aK\0K\x01\x87Rq\x0b(K\x03U\x01<q\x0cNNN"
-      "J\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb\x89U\x08\0\0\x80?\0\0\0@tbs.",
-      169);
+      "J\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb\x89U\x08\0\0\x80?\0\0\0@tbs.");
   const NamedTensors state = state_of(bytes);
   ASSERT_EQ(state.size(), 1u);
   EXPECT_EQ(state[0].first, "w");
@@ -178,13 +182,12 @@ TEST(Pickle, NeverCallsCode) {
 
 TEST(Pickle, PlainValues) {
   const Pickle pickle =
-      pickle_of(std::string("\x80\x04}(\x8c\x01"
-                            "aK\x07\x8c\x01"
-                            "bNX\x01\0\0\0c\x88X\x01\0\0\0d"
-                            "G\x3f\xf8\0\0\0\0\0\0X\x01\0\0\0e](K\x01M\0\x01"
-                            "J\xff\xff\xff\xff\x8a\x02\0\x80"
-                            "eu.",
-                            70));
+      pickle_of(with_zeros("\x80\x04}(\x8c\x01"
+                           "aK\x07\x8c\x01"
+                           "bNX\x01\0\0\0c\x88X\x01\0\0\0d"
+                           "G\x3f\xf8\0\0\0\0\0\0X\x01\0\0\0e](K\x01M\0\x01"
+                           "J\xff\xff\xff\xff\x8a\x02\0\x80"
+                           "eu."));
   const PickleValue& dict = pickle.top();
   EXPECT_EQ(dict.find("a")->integer, 7);
   EXPECT_EQ(dict.find("b")->kind, PickleValue::Kind::none);
@@ -198,7 +201,7 @@ TEST(Pickle, PlainValues) {
 }
 
 TEST(Pickle, AListThatHoldsItselfIsFine) {
-  const Pickle pickle = pickle_of(std::string("\x80\x02]q\0h\0a.", 9));
+  const Pickle pickle = pickle_of(with_zeros("\x80\x02]q\0h\0a."));
   EXPECT_EQ(pickle.top().items.at(0), &pickle.top());
 }
 
@@ -235,7 +238,7 @@ TEST(Pickle, MemoryIsBoundedByTheFile) {
     bytes += 'h';
     bytes += '\0';
     bytes += "h\x01X";
-    bytes += std::string("\x06\0\0\0latin1\x86R", 12);
+    bytes += with_zeros("\x06\0\0\0latin1\x86R");
   }
   bytes += "e.";
   EXPECT_THAT(error_of([&] { pickle_of(bytes); }), HasSubstr("far more memory than the file"));
