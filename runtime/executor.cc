@@ -10,6 +10,7 @@
 #include "core/random.h"
 #include "core/text.h"
 #include "core/warning.h"
+#include "runtime/feed_split.h"
 
 namespace trireme {
 namespace {
@@ -55,12 +56,15 @@ struct Executor::Key {
   bool prune = false;
   bool keep_optimizers = false;
   std::vector<std::string> passes_off;
+  int devices = 1;
+  LossGradient loss_gradient = LossGradient::weighted;
   std::vector<std::string> fetches;
   std::vector<std::pair<std::string, FeedFacts>> feeds;
 
   bool matches(const Key& other) const {
     if (program != other.program || version != other.version || prune != other.prune ||
         keep_optimizers != other.keep_optimizers || passes_off != other.passes_off ||
+        devices != other.devices || loss_gradient != other.loss_gradient ||
         fetches != other.fetches || feeds.size() != other.feeds.size()) {
       return false;
     }
@@ -79,7 +83,8 @@ struct Executor::Key {
 // A plan and the frames that are not running. Frames hold memory and bindings between steps.
 struct Executor::Compiled {
   Key key;
-  std::unique_ptr<Plan> plan;
+  std::unique_ptr<Plan> plan;           // one device
+  std::unique_ptr<Replicas> replicas;   // several; run by one caller at a time
   std::vector<std::string> feed_names;  // by the plan's feed number
   std::mutex mutex;
   std::vector<std::unique_ptr<Frame>> idle;
@@ -120,23 +125,67 @@ ExecutorCounters Executor::counters() const {
   return counters_;
 }
 
-std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& program,
-                                                           const Feeds& feeds,
-                                                           const std::vector<std::string>& fetches,
-                                                           const RunOptions& options) {
+Feeds Executor::check_feeds(const Program& program, const Feeds& feeds) const {
+  Feeds checked;
+  for (const auto& [name, tensor] : feeds) {
+    const Var* var = program.global_block().find_var(name);
+    if (!var) {
+      warn_once(cat("feed names ", name, ", which the program does not have: it is ignored"));
+      continue;
+    }
+    checked.emplace(name, checked_feed(*var, tensor));
+  }
+  return checked;
+}
+
+void Executor::check_can_run(const Program& program) const {
+  if (closed_) {
+    throw Error(ErrorKind::precondition, "this executor was closed").fix("make a new Executor");
+  }
+  if (place_.device != Device::cpu) {
+    throw Error(ErrorKind::unimplemented,
+                cat("this build runs on CPU only and cannot run on ", to_string(place_)))
+        .fix("use CPUPlace()");
+  }
+  if (program.global_block().size() == 0) {
+    warn_once("the program has no operators: running it does nothing");
+  }
+}
+
+Executor::Key Executor::key_of(const Program& program, const std::vector<Feeds>& feeds,
+                               const std::vector<std::string>& fetches,
+                               const RunOptions& options) const {
   Key key;
   key.program = program.id();
   key.version = program.version();
   key.prune = options.use_prune;
   key.keep_optimizers = options.keep_optimizers;
   key.passes_off = options.passes_off;
+  key.devices = static_cast<int>(feeds.size());
   key.fetches = fetches;
-  for (const auto& [name, tensor] : feeds) {
+  for (const auto& [name, tensor] : feeds.front()) {
     const Var& var = program.global_block().var(name);
-    key.feeds.emplace_back(name, FeedFacts{.dtype = tensor.dtype(),
-                                           .shape = declared_extents(var, tensor.shape()),
-                                           .lod_level = static_cast<int>(tensor.lod().size())});
+    FeedFacts facts{.dtype = tensor.dtype(),
+                    .shape = declared_extents(var, tensor.shape()),
+                    .lod_level = static_cast<int>(tensor.lod().size())};
+    // One plan serves all devices: extents in which they differ stay unknown.
+    for (const Feeds& other : feeds) {
+      const Shape& shape = other.at(name).shape();
+      if (shape.rank() != facts.shape.rank()) {
+        throw Error(cat("the devices' feeds of ", name, " have ", facts.shape.rank(), " and ",
+                        shape.rank(), " dimensions"));
+      }
+      for (int i = 0; i < shape.rank(); ++i) {
+        if (!(facts.shape[i] == shape[i])) facts.shape[i] = Dim();
+      }
+    }
+    key.feeds.emplace_back(name, facts);
   }
+  return key;
+}
+
+std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& program, Key key,
+                                                           const RunOptions& options) {
   {
     std::lock_guard lock(mutex_);
     for (size_t i = 0; i < cache_.size(); ++i) {
@@ -149,13 +198,14 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
 
   LowerRequest request;
   for (const auto& [name, facts] : key.feeds) request.feeds[name] = facts;
-  request.fetches = fetches;
+  request.fetches = key.fetches;
   Graph graph;
   if (options.use_prune) {
     std::vector<std::string> names;
     for (const auto& [name, facts] : key.feeds) names.push_back(name);
-    const auto pruned = options.keep_optimizers ? prune_keeping_optimizers(program, names, fetches)
-                                                : prune(program, names, fetches);
+    const auto pruned = options.keep_optimizers
+                            ? prune_keeping_optimizers(program, names, key.fetches)
+                            : prune(program, names, key.fetches);
     std::erase_if(request.feeds, [&](const auto& feed) {
       return pruned->global_block().find_var(feed.first) == nullptr;
     });
@@ -163,12 +213,18 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
   } else {
     graph = lower(program, request);
   }
-  run_passes(graph, options.passes_off);
 
   auto compiled = std::make_shared<Compiled>();
+  for (const auto& feed : graph.feeds) compiled->feed_names.push_back(feed.name);
+  if (key.devices > 1) {
+    compiled->replicas =
+        std::make_unique<Replicas>(cut_for_data_parallel(std::move(graph), key.loss_gradient),
+                                   key.devices, key.loss_gradient == LossGradient::weighted);
+  } else {
+    run_passes(graph, options.passes_off);
+    compiled->plan = make_plan(std::move(graph));
+  }
   compiled->key = std::move(key);
-  compiled->plan = make_plan(std::move(graph));
-  for (const auto& feed : compiled->plan->graph.feeds) compiled->feed_names.push_back(feed.name);
 
   std::lock_guard lock(mutex_);
   ++counters_.compiles;
@@ -181,57 +237,57 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
   return compiled;
 }
 
-std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
-                                    const std::vector<std::string>& fetches, RunOptions options) {
-  if (closed_) {
-    throw Error(ErrorKind::precondition, "this executor was closed").fix("make a new Executor");
-  }
-  if (place_.device != Device::cpu) {
-    throw Error(ErrorKind::unimplemented,
-                cat("this build runs on CPU only and cannot run on ", to_string(place_)))
-        .fix("use CPUPlace()");
-  }
-  const Block& block = program.global_block();
-  if (block.size() == 0) warn_once("the program has no operators: running it does nothing");
-
-  Feeds checked;
-  for (const auto& [name, tensor] : feeds) {
-    const Var* var = block.find_var(name);
-    if (!var) {
-      warn_once(cat("feed names ", name, ", which the program does not have: it is ignored"));
-      continue;
-    }
-    checked.emplace(name, checked_feed(*var, tensor));
-  }
-
-  const std::shared_ptr<Compiled> compiled = compiled_for(program, checked, fetches, options);
-  Scope& scope = options.scope ? *options.scope : global_scope();
-
-  std::vector<Tensor> inputs;
-  inputs.reserve(compiled->feed_names.size());
-  for (const std::string& name : compiled->feed_names) inputs.push_back(checked.at(name));
-
+RunSettings Executor::settings_for(const RunOptions& options) {
   RunSettings settings;
   // Seed 0 asks for fresh numbers in every run, also where a run changes nothing.
   settings.process_seed = process_seed_ + runs_.fetch_add(1, std::memory_order_relaxed);
   settings.check_nan_inf = checks_nan_inf();
   settings.poll = options.poll;
-  const TeamLease lease(options.threads > 0 ? options.threads : num_threads());
-  settings.team = lease.team();
   settings.cut_bytes = options.cut_bytes;
+  return settings;
+}
+
+namespace {
+
+std::vector<Variable> inputs_for(const std::vector<std::string>& names, const Feeds& feeds) {
+  std::vector<Variable> inputs(names.size());
+  for (size_t i = 0; i < names.size(); ++i) inputs[i].tensor() = feeds.at(names[i]);
+  return inputs;
+}
+
+// Runs that write persistables exclude each other; runs that only read go side by side.
+template <class Run>
+void locked(Scope& scope, bool writes, Run run) {
+  if (writes) {
+    std::unique_lock lock(scope.run_lock());
+    run();
+  } else {
+    std::shared_lock lock(scope.run_lock());
+    run();
+  }
+}
+
+}  // namespace
+
+std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
+                                    const std::vector<std::string>& fetches, RunOptions options) {
+  check_can_run(program);
+  const std::vector<Feeds> checked = {check_feeds(program, feeds)};
+  const std::shared_ptr<Compiled> compiled =
+      compiled_for(program, key_of(program, checked, fetches, options), options);
+  Scope& scope = options.scope ? *options.scope : global_scope();
+  const std::vector<Variable> inputs = inputs_for(compiled->feed_names, checked.front());
+  RunSettings settings = settings_for(options);
 
   std::unique_ptr<Frame> frame = compiled->take(scope.id());
   const size_t binds_before = frame->bind_count();
   std::vector<Variable> results;
-  if (compiled->plan->writes_states) {
-    std::unique_lock lock(scope.run_lock());
+  locked(scope, compiled->plan->writes_states, [&] {
+    const TeamLease lease(options.threads > 0 ? options.threads : num_threads());
+    settings.team = lease.team();
     frame->run(inputs, scope, settings);
     results = frame->take_fetches();
-  } else {
-    std::shared_lock lock(scope.run_lock());
-    frame->run(inputs, scope, settings);
-    results = frame->take_fetches();
-  }
+  });
   {
     std::lock_guard lock(mutex_);
     counters_.binds += frame->bind_count() - binds_before;
@@ -239,6 +295,62 @@ std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
   // A frame whose run failed is dropped with its half-made state; this one is whole.
   compiled->give_back(std::move(frame));
   return results;
+}
+
+std::vector<Replicas::Result> Executor::run_parallel(const Program& program,
+                                                     const std::vector<Feeds>& feeds,
+                                                     const std::vector<std::string>& fetches,
+                                                     const ParallelOptions& parallel,
+                                                     RunOptions options) {
+  check_can_run(program);
+  promise(!feeds.empty(), "feeds for at least one device");
+  if (feeds.size() == 1) {
+    std::vector<Replicas::Result> results;
+    for (Variable& value : run(program, feeds.front(), fetches, options)) {
+      results.push_back({{std::move(value)}});
+    }
+    return results;
+  }
+  std::vector<Feeds> checked;
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    checked.push_back(check_feeds(program, feeds[i]));
+    for (const auto& [name, tensor] : checked.front()) {
+      if (!checked.back().contains(name)) {
+        throw Error(cat("device ", i, " is not fed ", name, ", which device 0 is"))
+            .fix("feed the same names to every device");
+      }
+    }
+  }
+  Key key = key_of(program, checked, fetches, options);
+  key.loss_gradient = parallel.loss_gradient;
+  const std::shared_ptr<Compiled> compiled = compiled_for(program, std::move(key), options);
+  Scope& scope = options.scope ? *options.scope : global_scope();
+
+  std::vector<std::vector<Variable>> inputs;
+  std::vector<int64_t> samples;
+  for (const Feeds& device : checked) {
+    inputs.push_back(inputs_for(compiled->feed_names, device));
+    samples.push_back(device.empty() ? 1 : sample_count(device.begin()->second));
+  }
+  RunSettings settings = settings_for(options);
+  std::vector<Replicas::Result> results;
+  locked(scope, compiled->replicas->writes_states(), [&] {
+    std::lock_guard one_at_a_time(compiled->mutex);
+    const TeamLease lease(options.threads > 0 ? options.threads : num_threads());
+    settings.team = lease.team();
+    results = compiled->replicas->run(inputs, samples, scope, settings);
+  });
+  return results;
+}
+
+void Executor::drop_temporaries(const Program& program) {
+  std::lock_guard lock(mutex_);
+  for (const auto& entry : cache_) {
+    if (entry->key.program != program.id()) continue;
+    std::lock_guard frames(entry->mutex);
+    entry->idle.clear();
+    if (entry->replicas) entry->replicas->drop_temporaries();
+  }
 }
 
 Tensor Executor::run_one(const Program& program, const Feeds& feeds, const std::string& fetch,

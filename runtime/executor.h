@@ -13,6 +13,7 @@
 #include "core/scope.h"
 #include "ir/program.h"
 #include "runtime/frame.h"
+#include "runtime/replicas.h"
 
 namespace trireme {
 
@@ -45,15 +46,31 @@ class Executor {
   // The value of one dense fetch.
   Tensor run_one(const Program& program, const Feeds& feeds, const std::string& fetch,
                  RunOptions options = {});
-  void close();  // later runs are refused; may be called again
+
+  // The same program on several devices: feeds by device, results by fetch and device. Parameters
+  // are stored once; gradients are summed in device order.
+  struct ParallelOptions {
+    LossGradient loss_gradient = LossGradient::weighted;
+  };
+  std::vector<Replicas::Result> run_parallel(const Program& program,
+                                             const std::vector<Feeds>& feeds,
+                                             const std::vector<std::string>& fetches,
+                                             const ParallelOptions& parallel,
+                                             RunOptions options = {});
+  void drop_temporaries(const Program& program);  // memory kept between steps of its plans
+  void close();                                   // later runs are refused; may be called again
   Place place() const { return place_; }
   ExecutorCounters counters() const;
 
  private:
   struct Compiled;
   struct Key;
-  std::shared_ptr<Compiled> compiled_for(const Program& program, const Feeds& feeds,
-                                         const std::vector<std::string>& fetches,
+  Feeds check_feeds(const Program& program, const Feeds& feeds) const;
+  Key key_of(const Program& program, const std::vector<Feeds>& feeds,
+             const std::vector<std::string>& fetches, const RunOptions& options) const;
+  RunSettings settings_for(const RunOptions& options);
+  void check_can_run(const Program& program) const;
+  std::shared_ptr<Compiled> compiled_for(const Program& program, Key key,
                                          const RunOptions& options);
 
   Place place_;

@@ -165,20 +165,33 @@ bool Frame::entry_facts_changed() {
   return changed;
 }
 
-void Frame::run(const std::vector<Tensor>& feeds, Scope& scope, const RunSettings& settings) {
-  promise(feeds.size() == plan_.graph.feeds.size(), "one tensor per feed");
+void Frame::start(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings) {
+  promise(feeds.size() == plan_.graph.feeds.size(), "one value per feed");
   settings_ = &settings;
   next_poll_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
   step_ = scope.step().load(std::memory_order_relaxed);
   bind_slots(scope);
-  for (size_t i = 0; i < feeds.size(); ++i) at(plan_.graph.feeds[i].value).tensor() = feeds[i];
+  for (size_t i = 0; i < feeds.size(); ++i) at(plan_.graph.feeds[i].value) = feeds[i];
+  if (entry_facts_changed()) segment_bound_.assign(segment_bound_.size(), false);
+}
+
+void Frame::bind(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings) {
+  start(feeds, scope, settings);
+  if (!plan_.segments.empty() && plan_.segments[0].reads_values.empty() && !segment_bound_[0]) {
+    bind_segment(0);
+  }
+}
+
+void Frame::run(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings) {
+  start(feeds, scope, settings);
   run_segments();
   write_back();
-  if (plan_.writes_states) scope.step().fetch_add(1, std::memory_order_relaxed);
+  if (plan_.writes_states && settings.counts_step) {
+    scope.step().fetch_add(1, std::memory_order_relaxed);
+  }
 }
 
 void Frame::run_segments() {
-  if (entry_facts_changed()) segment_bound_.assign(segment_bound_.size(), false);
   for (size_t s = 0; s < plan_.segments.size(); ++s) {
     const Segment& segment = plan_.segments[s];
     for (size_t i = 0; i < segment.reads_values.size() && segment_bound_[s]; ++i) {
@@ -388,6 +401,9 @@ void Frame::run_region(int index) {
     if (inner.plan_.slots[s].kind == SlotKind::outer) {
       inner.slots_[s] = slots_[inner.plan_.slots[s].index];
     }
+  }
+  if (inner.entry_facts_changed()) {
+    inner.segment_bound_.assign(inner.segment_bound_.size(), false);
   }
   inner.run_segments();
   for (const auto& carry : plan_.regions[number].carries) {

@@ -21,6 +21,7 @@ struct RunSettings {
   std::function<void()> poll;    // called about every 100 ms; throws to end the run (Ctrl-C)
   Team* team = nullptr;          // shares out instructions that may be cut; null: the caller alone
   size_t cut_bytes = kCutBytes;  // instructions that touch less run whole
+  bool counts_step = true;       // a run that writes states is one training step
 };
 
 class Frame : public RunContext {
@@ -28,7 +29,12 @@ class Frame : public RunContext {
   explicit Frame(const Plan& plan);
 
   // Feeds by the plan's feed numbers; their memory is only read. Binds what is not bound yet.
-  void run(const std::vector<Tensor>& feeds, Scope& scope, const RunSettings& settings);
+  void run(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings);
+  // Only binds, as far as shapes are known before the run.
+  void bind(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings);
+  // After bind: what is known of a value. After run: what a kept value holds.
+  const ValueInfo& facts(int value) const { return facts_[value]; }
+  const Variable& value(int value) { return at(value); }
   // After run: one per fetch, with memory of its own.
   std::vector<Variable> take_fetches();
 
@@ -50,6 +56,7 @@ class Frame : public RunContext {
     bool cut = false;  // worth sharing out
   };
 
+  void start(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings);
   void bind_slots(Scope& scope);
   bool entry_facts_changed();
   void bind_segment(size_t index);

@@ -1,0 +1,188 @@
+#include "compile/data_parallel.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/text.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kLossGradientRole = op_role::kBackward | op_role::kLoss;
+
+bool runs_once(const Node& node) {
+  return (node.origin->role & (op_role::kOptimize | op_role::kLrSched)) != 0;
+}
+
+class Cutter {
+ public:
+  Cutter(Graph graph, LossGradient loss_gradient)
+      : whole_(std::move(graph)), loss_gradient_(loss_gradient) {}
+
+  ParallelGraphs run() {
+    // Both halves keep the whole graph's value numbers: only nodes are dealt out.
+    cut_.replica.values = whole_.values;
+    cut_.update.values = whole_.values;
+    once_.assign(whole_.values.size(), false);
+    for (const Node& node : whole_.nodes) {
+      if (!runs_once(node)) continue;
+      any_once_ = true;
+      for (int value : node.outs) {
+        if (value >= 0) once_[value] = true;
+      }
+    }
+    cut_.replica.feeds = whole_.feeds;
+    deal_nodes();
+    deal_states();
+    deal_fetches();
+    return std::move(cut_);
+  }
+
+ private:
+  void deal_nodes() {
+    for (Node& node : whole_.nodes) {
+      if (runs_once(node)) {
+        for (int value : node.ins) {
+          if (value >= 0 && !once_[value]) cross(value, node);
+        }
+        cut_.update.nodes.push_back(std::move(node));
+        continue;
+      }
+      for (int value : node.ins) {
+        if (value < 0 || !once_[value]) continue;
+        throw Error(ErrorKind::unimplemented,
+                    cat(node.origin->op_type, " in the forward part reads ",
+                        whole_.values[value].info.name, ", which the update part computes once"))
+            .at(node.origin->line)
+            .fix("compute it by ops outside the optimizer and the learning-rate schedule");
+      }
+      if (node.origin->role == kLossGradientRole && node.origin->op_type == "fill_constant") {
+        replace_loss_gradient(node);
+        continue;
+      }
+      note_mean(node);
+      cut_.replica.nodes.push_back(std::move(node));
+    }
+    renumber(cut_.replica);
+    renumber(cut_.update);
+  }
+
+  static void renumber(Graph& graph) {
+    for (Value& value : graph.values) value.node = -1;
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      for (int value : graph.nodes[n].outs) {
+        if (value >= 0) graph.values[value].node = static_cast<int>(n);
+      }
+    }
+  }
+
+  // The loss gradient is 1 on one device; here each replica is given its own.
+  void replace_loss_gradient(const Node& node) {
+    const int value = node.outs.front();
+    cut_.loss_grad_name = whole_.values[value].info.name;
+    const auto fed = std::find_if(whole_.feeds.begin(), whole_.feeds.end(), [&](const auto& feed) {
+      return feed.name == cut_.loss_grad_name;
+    });
+    if (loss_gradient_ == LossGradient::fed) {
+      if (fed == whole_.feeds.end()) {
+        throw Error(
+            cat("gradient_scale_strategy is Customized, but ", cut_.loss_grad_name, " is not fed"))
+            .fix(cat("feed '", cut_.loss_grad_name, "': one value per device"));
+      }
+      // Readers of the replaced op read the feed.
+      stands_for_[value] = fed->value;
+      return;
+    }
+    cut_.loss_weight_feed = static_cast<int>(cut_.replica.feeds.size());
+    cut_.replica.feeds.push_back({cut_.loss_grad_name, value});
+  }
+
+  void note_mean(Node& node) {
+    for (int& value : node.ins) {
+      if (const auto it = stands_for_.find(value); it != stands_for_.end()) value = it->second;
+    }
+    const bool loss_op = node.origin->role == (op_role::kForward | op_role::kLoss);
+    const std::string& type = node.origin->op_type;
+    if (loss_op && (type == "mean" || type == "reduce_mean") && cut_.averaged_value < 0) {
+      cut_.averaged_value = node.ins.front();
+    }
+  }
+
+  // A value that replicas compute and the update reads: a gradient, or a state (read from the
+  // scope).
+  void cross(int value, const Node& reader) {
+    if (is_entry(value) || crossed_.contains(value)) return;
+    const ValueInfo& info = whole_.values[value].info;
+    const bool gradient = info.name.find(kGradSuffix) != std::string::npos;
+    if (!gradient) {
+      throw Error(ErrorKind::unimplemented,
+                  cat(reader.origin->op_type, " of the update part reads ",
+                      info.name.empty() ? "a value" : info.name,
+                      ", which every replica computes for itself and which is no gradient"))
+          .at(reader.origin->line)
+          .fix("run this program without with_data_parallel");
+    }
+    crossed_.insert(value);
+    cut_.replica.kept.push_back(value);
+    cut_.update.feeds.push_back({info.name, value});
+    ++cut_.gradients;
+  }
+
+  bool is_entry(int value) const {
+    return std::any_of(whole_.states.begin(), whole_.states.end(),
+                       [&](const auto& state) { return state.entry == value; });
+  }
+
+  void deal_states() {
+    const auto reads = [](const Graph& graph, int value) {
+      for (const Node& node : graph.nodes) {
+        if (std::find(node.ins.begin(), node.ins.end(), value) != node.ins.end()) return true;
+      }
+      return false;
+    };
+    for (const auto& state : whole_.states) {
+      const bool written = state.exit >= 0 && state.exit != state.entry;
+      const bool written_once = written && once_[state.exit];
+      const auto add = [&](Graph& graph, bool writes) {
+        const bool read = state.entry >= 0 && (reads(graph, state.entry) || fetched(state.entry));
+        if (!read && !writes) return;
+        graph.states.push_back({state.name, state.entry, writes ? state.exit : state.entry});
+      };
+      add(cut_.replica, written && !written_once);
+      add(cut_.update, written_once);
+    }
+  }
+
+  bool fetched(int value) const {
+    return std::any_of(whole_.fetches.begin(), whole_.fetches.end(),
+                       [&](const auto& fetch) { return fetch.value == value; });
+  }
+
+  void deal_fetches() {
+    for (const auto& fetch : whole_.fetches) {
+      int value = fetch.value;
+      if (const auto it = stands_for_.find(value); it != stands_for_.end()) value = it->second;
+      const bool once = once_[value] || crossed_.contains(value);
+      Graph& graph = once ? cut_.update : cut_.replica;
+      cut_.fetches.push_back({fetch.name, once, static_cast<int>(graph.fetches.size())});
+      graph.fetches.push_back({fetch.name, value});
+    }
+  }
+
+  Graph whole_;
+  LossGradient loss_gradient_;
+  ParallelGraphs cut_;
+  std::vector<bool> once_;
+  bool any_once_ = false;
+  std::set<int> crossed_;
+  std::map<int, int> stands_for_;
+};
+
+}  // namespace
+
+ParallelGraphs cut_for_data_parallel(Graph graph, LossGradient loss_gradient) {
+  return Cutter(std::move(graph), loss_gradient).run();
+}
+
+}  // namespace trireme

@@ -1,0 +1,41 @@
+// Cuts a training graph in two: what every replica runs on its share of the batch, and what runs
+// once on the summed gradients.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compile/graph.h"
+
+namespace trireme {
+
+struct ParallelGraphs {
+  Graph replica;  // forward and backward
+  Graph update;   // learning rate, clip, regularize, optimize; empty for inference
+  // Gradients: replica.kept[i] of all replicas, summed in replica order, is update.feeds[i].
+  size_t gradients = 0;
+  // The replica's feed that takes the weight of its share of the loss: -1 when there is no backward
+  // part, or when the caller feeds the loss gradient.
+  int loss_weight_feed = -1;
+  // The value whose element count decides the weight (what the loss is the mean of); -1: samples.
+  int averaged_value = -1;
+  std::string loss_grad_name;
+  // Where each fetch of the uncut graph comes from.
+  struct Fetch {
+    std::string name;
+    bool once = false;  // equal on every replica: from the update part
+    int index = 0;      // among the fetches of that part
+  };
+  std::vector<Fetch> fetches;
+};
+
+enum class LossGradient {
+  weighted,  // each replica's share of what the loss averages over: the sum equals one device
+  one,
+  fed,  // the caller feeds <loss>@GRAD, one value per replica
+};
+
+// `graph` as lowered from the whole program, before passes.
+ParallelGraphs cut_for_data_parallel(Graph graph, LossGradient loss_gradient);
+
+}  // namespace trireme

@@ -1,0 +1,95 @@
+#include "runtime/feed_split.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/text.h"
+
+namespace trireme {
+namespace {
+
+// Sequences [begin, end) of the outermost level: their rows, with offsets counted from the first.
+Tensor slice_sequences(const Tensor& tensor, int64_t begin, int64_t end) {
+  Lod lod;
+  for (const std::vector<int64_t>& level : tensor.lod()) {
+    std::vector<int64_t> offsets;
+    for (int64_t i = begin; i <= end; ++i) {
+      offsets.push_back(level[static_cast<size_t>(i)] - level[static_cast<size_t>(begin)]);
+    }
+    lod.push_back(std::move(offsets));
+    // What this level's sequences hold are the next level's sequences, at last the rows.
+    const int64_t first = begin;
+    begin = level[static_cast<size_t>(first)];
+    end = level[static_cast<size_t>(end)];
+  }
+  Tensor piece = tensor.slice_rows(begin, end);
+  piece.set_lod(std::move(lod));
+  return piece;
+}
+
+Tensor slice_samples(const Tensor& tensor, int64_t begin, int64_t end) {
+  return tensor.lod().empty() ? tensor.slice_rows(begin, end) : slice_sequences(tensor, begin, end);
+}
+
+}  // namespace
+
+int64_t sample_count(const Tensor& tensor) {
+  if (!tensor.lod().empty()) return static_cast<int64_t>(tensor.lod().front().size()) - 1;
+  return tensor.shape().rank() == 0 ? 1 : tensor.shape().at(0);
+}
+
+std::vector<Feeds> split_feeds(const Feeds& feeds, int devices) {
+  std::vector<Feeds> split(static_cast<size_t>(devices));
+  for (const auto& [name, tensor] : feeds) {
+    const int64_t samples = sample_count(tensor);
+    if (samples < devices) {
+      throw Error(cat("feed of ", name, " has ", samples, " samples for ", devices, " devices"))
+          .fix("drop a last batch that is smaller than the number of devices (drop_last=True)");
+    }
+    for (int64_t i = 0; i < devices; ++i) {
+      split[static_cast<size_t>(i)].emplace(
+          name, slice_samples(tensor, i * samples / devices, (i + 1) * samples / devices));
+    }
+  }
+  return split;
+}
+
+Tensor join_pieces(const std::string& name, const std::vector<Tensor>& pieces) {
+  if (pieces.size() == 1) return pieces.front();
+  Shape shape = pieces.front().shape();
+  if (shape.rank() == 0) shape.push_back(1);
+  int64_t rows = 0;
+  for (const Tensor& piece : pieces) {
+    Shape other = piece.shape();
+    if (other.rank() == 0) other.push_back(1);
+    bool agree = other.rank() == shape.rank() && piece.dtype() == pieces.front().dtype() &&
+                 piece.lod().size() == pieces.front().lod().size();
+    for (int i = 1; agree && i < shape.rank(); ++i) agree = other[i] == shape[i];
+    if (!agree) {
+      std::vector<std::string> all;
+      for (const Tensor& each : pieces) all.push_back(each.describe());
+      throw Error(cat("the devices' results of ", name, " cannot be joined: ", join(all, "; ")))
+          .fix("fetch with return_merged=False");
+    }
+    rows += other.at(0);
+  }
+  shape[0] = rows;
+  Tensor joined(pieces.front().dtype(), shape);
+  size_t at = 0;
+  Lod lod = pieces.front().lod();
+  for (size_t p = 0; p < pieces.size(); ++p) {
+    const auto bytes = pieces[p].bytes();
+    if (!bytes.empty()) std::memcpy(joined.bytes().data() + at, bytes.data(), bytes.size());
+    at += bytes.size();
+    if (p == 0) continue;
+    for (size_t level = 0; level < lod.size(); ++level) {
+      const int64_t base = lod[level].back();
+      const auto& offsets = pieces[p].lod()[level];
+      for (size_t i = 1; i < offsets.size(); ++i) lod[level].push_back(base + offsets[i]);
+    }
+  }
+  joined.set_lod(std::move(lod));
+  return joined;
+}
+
+}  // namespace trireme

@@ -1,0 +1,242 @@
+#include "runtime/replicas.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "compile/pipeline.h"
+#include "core/text.h"
+#include "core/warning.h"
+
+namespace trireme {
+namespace {
+
+// ((g0 + g1) + g2) + ...: the order is the replicas', whoever adds which slice.
+template <class T>
+void add_slice(T* sum, const T* term, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) sum[i] += term[i];
+}
+
+void add_dense(Tensor& sum, const Tensor& term, int part, int parts) {
+  const int64_t n = sum.numel();
+  const int64_t begin = n * part / parts, end = n * (part + 1) / parts;
+  switch (sum.dtype()) {
+    case DType::float32:
+      return add_slice(sum.data<float>(), term.data<float>(), begin, end);
+    case DType::float64:
+      return add_slice(sum.data<double>(), term.data<double>(), begin, end);
+    default:
+      throw InternalError(cat("a gradient of type ", name_of(sum.dtype())));
+  }
+}
+
+// Rows of all replicas one after another, then equal rows added up: it never becomes dense.
+SelectedRows sum_rows(const std::vector<const SelectedRows*>& terms) {
+  SelectedRows all;
+  all.height = terms.front()->height;
+  Shape shape = terms.front()->value.shape();
+  int64_t rows = 0;
+  for (const SelectedRows* term : terms) rows += static_cast<int64_t>(term->rows.size());
+  shape[0] = rows;
+  all.value = Tensor(terms.front()->value.dtype(), shape);
+  size_t at = 0;
+  for (const SelectedRows* term : terms) {
+    all.rows.insert(all.rows.end(), term->rows.begin(), term->rows.end());
+    const auto bytes = term->value.bytes();
+    if (!bytes.empty()) std::memcpy(all.value.bytes().data() + at, bytes.data(), bytes.size());
+    at += bytes.size();
+  }
+  return merge_rows(all);
+}
+
+template <class T>
+void weighted_mean(const std::vector<Tensor*>& copies, const std::vector<double>& weights) {
+  for (int64_t i = 0; i < copies[0]->numel(); ++i) {
+    double mean = 0;
+    for (size_t r = 0; r < copies.size(); ++r) {
+      mean += weights[r] * static_cast<double>(copies[r]->data<T>()[i]);
+    }
+    copies[0]->data<T>()[i] = static_cast<T>(mean);
+  }
+}
+
+bool equal_bytes(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         std::memcmp(a.raw(), b.raw(), a.byte_size()) == 0;
+}
+
+}  // namespace
+
+Replicas::Replicas(ParallelGraphs graphs, int devices, bool weighted)
+    : graphs_(std::move(graphs)), weighted_(weighted) {
+  run_passes(graphs_.replica);
+  run_passes(graphs_.update);
+  replica_ = make_plan(std::move(graphs_.replica));
+  if (!graphs_.update.nodes.empty() || !graphs_.update.fetches.empty()) {
+    update_ = make_plan(std::move(graphs_.update));
+    update_frame_ = std::make_unique<Frame>(*update_);
+  }
+  for (int i = 0; i < devices; ++i) frames_.push_back(std::make_unique<Frame>(*replica_));
+}
+
+void Replicas::make_local_scopes(Scope& scope) {
+  if (scope_id_ == scope.id()) return;
+  scope_id_ = scope.id();
+  scopes_ = {&scope};
+  for (size_t i = 1; i < frames_.size(); ++i) scopes_.push_back(&scope.new_scope());
+  for (const auto& state : replica_->graph.states) {
+    if (state.exit < 0 || state.exit == state.entry) continue;
+    for (size_t i = 1; i < frames_.size(); ++i) {
+      Variable& copy = scopes_[i]->var(state.name);
+      const Variable* original = scope.find(state.name);
+      if (original && original->kind() == Kind::dense && original->initialized()) {
+        copy.tensor() = original->tensor().clone();
+      }
+    }
+  }
+}
+
+// A replica's share of what the loss averages over: elements of the mean's operand where its size
+// is known before the run, else samples.
+std::vector<double> Replicas::weights(const std::vector<int64_t>& samples) const {
+  std::vector<double> shares(samples.begin(), samples.end());
+  if (graphs_.averaged_value >= 0) {
+    bool known = true;
+    std::vector<double> elements;
+    for (const auto& frame : frames_) {
+      const Shape& shape = frame->facts(graphs_.averaged_value).shape;
+      known &= shape.known();
+      elements.push_back(static_cast<double>(shape.count()));
+    }
+    if (known) shares = std::move(elements);
+  }
+  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  for (double& share : shares)
+    share = all > 0 ? share / all : 1.0 / static_cast<double>(shares.size());
+  return shares;
+}
+
+std::vector<Replicas::Result> Replicas::run(const std::vector<std::vector<Variable>>& feeds,
+                                            const std::vector<int64_t>& samples, Scope& scope,
+                                            const RunSettings& settings) {
+  make_local_scopes(scope);
+  std::vector<std::vector<Variable>> inputs = feeds;
+  RunSettings alone = settings;
+  alone.team = nullptr;  // replicas are what is shared out
+  alone.counts_step = false;
+  if (graphs_.loss_weight_feed >= 0) {
+    for (auto& input : inputs) {
+      input.insert(input.begin() + graphs_.loss_weight_feed, Variable());
+      const ValueInfo& info =
+          replica_->graph.values[replica_->graph.feeds[graphs_.loss_weight_feed].value].info;
+      input[graphs_.loss_weight_feed].tensor() = filled(info.dtype, {1}, 1.0);
+    }
+  }
+  for (size_t i = 0; i < frames_.size(); ++i) frames_[i]->bind(inputs[i], *scopes_[i], alone);
+  const std::vector<double> shares = weights(samples);
+  if (graphs_.loss_weight_feed >= 0 && weighted_) {
+    for (size_t i = 0; i < frames_.size(); ++i) {
+      Tensor& weight = inputs[i][graphs_.loss_weight_feed].tensor();
+      weight = filled(weight.dtype(), {1}, shares[i]);
+    }
+  }
+
+  const auto run_replica = [&](int i) { frames_[i]->run(inputs[i], *scopes_[i], alone); };
+  if (settings.team) {
+    settings.team->run(devices(), run_replica);
+  } else {
+    for (int i = 0; i < devices(); ++i) run_replica(i);
+  }
+  std::vector<std::vector<Variable>> fetched;
+  for (const auto& frame : frames_) fetched.push_back(frame->take_fetches());
+
+  std::vector<Variable> once;
+  if (update_) {
+    std::vector<Variable> sums(graphs_.gradients);
+    sum_gradients(sums, settings);
+    update_frame_->run(sums, scope, settings);
+    once = update_frame_->take_fetches();
+  }
+  merge_states(shares);
+
+  std::vector<Result> results;
+  for (const auto& fetch : graphs_.fetches) {
+    Result result;
+    for (size_t i = 0; i < frames_.size(); ++i) {
+      result.by_device.push_back(fetch.once ? once[fetch.index]
+                                            : std::move(fetched[i][fetch.index]));
+    }
+    results.push_back(std::move(result));
+  }
+  return results;
+}
+
+void Replicas::sum_gradients(std::vector<Variable>& sums, const RunSettings& settings) {
+  const auto& kept = replica_->graph.kept;
+  for (size_t g = 0; g < graphs_.gradients; ++g) {
+    const Variable& first = frames_[0]->value(kept[g]);
+    if (first.kind() == Kind::rows) {
+      std::vector<const SelectedRows*> terms;
+      for (const auto& frame : frames_)
+        terms.push_back(&std::as_const(frame->value(kept[g])).rows());
+      sums[g].rows() = sum_rows(terms);
+    } else {
+      sums[g].tensor() = first.tensor();  // replica 0's memory takes the sum
+    }
+  }
+  if (frames_.size() == 1) return;
+  const int parts = 8;
+  const auto add_part = [&](int part) {
+    for (size_t g = 0; g < graphs_.gradients; ++g) {
+      if (sums[g].kind() != Kind::dense) continue;
+      for (size_t i = 1; i < frames_.size(); ++i) {
+        add_dense(sums[g].tensor(), std::as_const(frames_[i]->value(kept[g])).tensor(), part,
+                  parts);
+      }
+    }
+  };
+  if (settings.team) {
+    settings.team->run(parts, add_part);
+  } else {
+    for (int part = 0; part < parts; ++part) add_part(part);
+  }
+}
+
+void Replicas::merge_states(const std::vector<double>& shares) {
+  if (frames_.size() == 1) return;
+  for (const auto& state : replica_->graph.states) {
+    if (state.exit < 0 || state.exit == state.entry) continue;
+    std::vector<Tensor*> copies;
+    for (Scope* scope : scopes_) {
+      Variable* variable = scope->find(state.name);
+      if (variable && variable->kind() == Kind::dense) copies.push_back(&variable->tensor());
+    }
+    if (copies.size() != scopes_.size()) continue;
+    const bool differ = !std::all_of(copies.begin(), copies.end(), [&](const Tensor* copy) {
+      return equal_bytes(*copy, *copies[0]);
+    });
+    if (!differ) continue;
+    if (copies[0]->dtype() == DType::float32) {
+      weighted_mean<float>(copies, shares);
+    } else if (copies[0]->dtype() == DType::float64) {
+      weighted_mean<double>(copies, shares);
+    } else {
+      warn_once(cat("data parallel: the devices' values of ", state.name,
+                    " differ and have no merge; device 0's is kept"));
+    }
+    for (size_t i = 1; i < copies.size(); ++i) copies[i]->copy_from(*copies[0]);
+  }
+}
+
+void Replicas::drop_temporaries() {
+  for (auto& frame : frames_) frame = std::make_unique<Frame>(*replica_);
+  if (update_) update_frame_ = std::make_unique<Frame>(*update_);
+}
+
+size_t Replicas::arena_bytes() const {
+  size_t bytes = update_frame_ ? update_frame_->arena_bytes() : 0;
+  for (const auto& frame : frames_) bytes += frame->arena_bytes();
+  return bytes;
+}
+
+}  // namespace trireme

@@ -1,0 +1,55 @@
+// Data parallel on one machine: replicas of one plan, each on its share of the batch, and one
+// update.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "compile/data_parallel.h"
+#include "compile/plan.h"
+#include "core/scope.h"
+#include "runtime/frame.h"
+
+namespace trireme {
+
+// Parameters and optimizer state are stored once and shared. What replicas themselves write (batch
+// norm statistics, counters) has a copy per replica: replica 0's is the run scope's, the others'
+// are in local scopes; at the end of a step they are merged and every replica goes on from the
+// same.
+class Replicas {
+ public:
+  // weighted: each replica's loss gradient is its share; else 1.
+  Replicas(ParallelGraphs graphs, int devices, bool weighted);
+
+  int devices() const { return static_cast<int>(frames_.size()); }
+  const std::vector<Graph::Named>& feeds() const { return replica_->graph.feeds; }
+  // The user's feeds by replica, in the order of feeds() without the loss weight.
+  struct Result {
+    std::vector<Variable> by_device;
+  };
+  std::vector<Result> run(const std::vector<std::vector<Variable>>& feeds,
+                          const std::vector<int64_t>& samples, Scope& scope,
+                          const RunSettings& settings);
+  bool writes_states() const {
+    return replica_->writes_states || (update_ && update_->writes_states);
+  }
+  void drop_temporaries();  // all memory between steps goes back; the next run makes it again
+  size_t arena_bytes() const;
+
+ private:
+  void make_local_scopes(Scope& scope);
+  std::vector<double> weights(const std::vector<int64_t>& samples) const;
+  void sum_gradients(std::vector<Variable>& sums, const RunSettings& settings);
+  void merge_states(const std::vector<double>& weights);
+
+  ParallelGraphs graphs_;  // its Graphs have moved into the plans
+  std::unique_ptr<Plan> replica_;
+  std::unique_ptr<Plan> update_;
+  std::vector<std::unique_ptr<Frame>> frames_;
+  std::unique_ptr<Frame> update_frame_;
+  bool weighted_;
+  uint64_t scope_id_ = 0;
+  std::vector<Scope*> scopes_;  // by replica; 0 is the run scope
+};
+
+}  // namespace trireme
