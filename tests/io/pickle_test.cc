@@ -71,7 +71,9 @@ NamedTensors every_type() {
 
 void expect_same(const NamedTensors& got, const NamedTensors& wanted) {
   ASSERT_EQ(got.size(), wanted.size());
-  for (const auto& [name, tensor] : wanted) {
+  for (const auto& pair : wanted) {
+    const std::string& name = pair.first;
+    const Tensor& tensor = pair.second;
     const auto found =
         std::find_if(got.begin(), got.end(), [&](const auto& item) { return item.first == name; });
     ASSERT_NE(found, got.end()) << name;
@@ -161,9 +163,6 @@ TEST(Pickle, ReadsPython2) {
 }
 
 TEST(Pickle, NeverCallsCode) {
-  const std::string system =
-      "\x80\x02"
-      "cposix\nsystem\nX\x04\0\0\0true\x85R.";
   EXPECT_THAT(error_of([&] {
                 pickle_of(
                     "\x80\x02"
