@@ -1,0 +1,156 @@
+#include "runtime/compiled_program.h"
+
+#include <algorithm>
+
+#include "core/flags.h"
+#include "core/text.h"
+#include "core/warning.h"
+#include "runtime/feed_split.h"
+
+namespace trireme {
+namespace {
+
+bool is_loss_gradient(const Op& op) { return op.role() == (op_role::kBackward | op_role::kLoss); }
+
+LossGradient loss_gradient(GradientScaleStrategy strategy) {
+  switch (strategy) {
+    case GradientScaleStrategy::one:
+      return LossGradient::one;
+    case GradientScaleStrategy::customized:
+      return LossGradient::fed;
+    case GradientScaleStrategy::coeff_num_device:
+      break;
+  }
+  return LossGradient::weighted;
+}
+
+}  // namespace
+
+CompiledProgram::CompiledProgram(std::shared_ptr<Program> program, BuildStrategy build)
+    : program_(std::move(program)), build_(std::move(build)) {
+  check(build_);
+}
+
+bool CompiledProgram::trains() const {
+  const auto ops = program_->global_block().ops();
+  return std::any_of(ops.begin(), ops.end(),
+                     [](const Op* op) { return op->has_role(op_role::kBackward); });
+}
+
+void CompiledProgram::with_data_parallel(const DataParallel& options) {
+  if (data_parallel_) {
+    throw Error(ErrorKind::assertion,
+                "with_data_parallel was called before on this CompiledProgram")
+        .fix("compile the program again: CompiledProgram(program).with_data_parallel(...)");
+  }
+  if (options.build_strategy) {
+    check(*options.build_strategy);
+    build_ = *options.build_strategy;
+  }
+  check(options.exec_strategy);
+  exec_ = options.exec_strategy;
+  for (const Place& place : options.places) {
+    if (place.device != options.places.front().device) {
+      throw Error("places mixes devices of different kinds").fix("give places of one kind");
+    }
+    if (place.device != Device::cpu) {
+      throw Error(ErrorKind::unimplemented,
+                  cat("this build runs on CPU only, not on ", to_string(place)))
+          .fix("use places=[CPUPlace()] * n");
+    }
+  }
+  if (options.share_vars_from && !options.share_vars_from->is_data_parallel()) {
+    throw Error("share_vars_from is a CompiledProgram that is not data parallel")
+        .fix("call with_data_parallel on it first");
+  }
+  if (trains()) {
+    const auto ops = program_->global_block().ops();
+    const auto loss =
+        std::find_if(ops.begin(), ops.end(), [](const Op* op) { return is_loss_gradient(*op); });
+    if (loss == ops.end()) {
+      throw Error(ErrorKind::assertion,
+                  "the program has gradients, but no op starts them from a loss")
+          .fix("call minimize or append_backward on the loss of this program");
+    }
+    const std::string gradient = (*loss)->output("Out").at(0);
+    if (!options.loss_name.empty() && grad_name(options.loss_name) != gradient) {
+      throw Error(cat("loss_name is ", options.loss_name, ", but the gradients start from ",
+                      gradient.substr(0, gradient.size() - kGradSuffix.size())))
+          .fix("pass the name of the loss that minimize was called on");
+    }
+  }
+  devices_ = static_cast<int>(options.places.size());
+  data_parallel_ = true;
+}
+
+int CompiledProgram::devices() const {
+  if (!data_parallel_) return 1;
+  if (devices_ == 0) devices_ = cpu_num();
+  return devices_;
+}
+
+RunOptions CompiledProgram::with_threads(RunOptions options) const {
+  if (exec_.num_threads > 0) options.threads = std::min(exec_.num_threads, num_threads());
+  return options;
+}
+
+std::vector<Replicas::Result> CompiledProgram::run(Executor& executor, const Feeds& feeds,
+                                                   const std::vector<std::string>& fetches,
+                                                   RunOptions options) {
+  if (devices() == 1) return run(executor, std::vector<Feeds>{feeds}, fetches, std::move(options));
+  int used = devices();
+  if (!trains()) {
+    for (const auto& [name, tensor] : feeds) {
+      used = static_cast<int>(std::clamp<int64_t>(sample_count(tensor), 1, used));
+    }
+    if (used < devices()) {
+      warn_once(cat("a batch of ", used, " samples leaves ", devices() - used, " of ", devices(),
+                    " devices idle"));
+    }
+  }
+  if (feeds.empty()) {
+    return executor.run_parallel(*program_, std::vector<Feeds>(static_cast<size_t>(used)), fetches,
+                                 {loss_gradient(build_.gradient_scale_strategy)},
+                                 with_threads(std::move(options)));
+  }
+  return executor.run_parallel(*program_, split_feeds(feeds, used), fetches,
+                               {loss_gradient(build_.gradient_scale_strategy)},
+                               with_threads(std::move(options)));
+}
+
+std::vector<Replicas::Result> CompiledProgram::run(Executor& executor,
+                                                   const std::vector<Feeds>& feeds,
+                                                   const std::vector<std::string>& fetches,
+                                                   RunOptions options) {
+  const size_t wanted = static_cast<size_t>(devices());
+  if (feeds.size() != wanted && (trains() || feeds.size() > wanted || feeds.empty())) {
+    throw Error(cat("feed is a list of ", feeds.size(), " for ", wanted, " devices"))
+        .fix("give one dict per device");
+  }
+  return executor.run_parallel(*program_, feeds, fetches,
+                               {loss_gradient(build_.gradient_scale_strategy)},
+                               with_threads(std::move(options)));
+}
+
+std::string CompiledProgram::explain() const {
+  std::ostringstream out;
+  out << "devices: " << (data_parallel_ ? devices() : 1) << " CPU, threads: "
+      << (exec_.num_threads > 0 ? std::min(exec_.num_threads, num_threads()) : num_threads())
+      << "\n";
+  if (exec_.num_threads > 0 && exec_.num_threads < num_threads()) {
+    out << "num_threads = " << exec_.num_threads << " leaves " << num_threads() - exec_.num_threads
+        << " of " << num_threads() << " cores idle\n";
+  }
+  const auto print = [&](const char* title, const std::vector<Knob>& knobs) {
+    out << title << "\n";
+    for (const Knob& knob : knobs) {
+      out << "  " << knob.name << " = " << knob.value << ": " << name_of(knob.use) << " ("
+          << knob.why << ")\n";
+    }
+  };
+  print("build strategy", trireme::explain(build_));
+  print("execution strategy", trireme::explain(exec_));
+  return out.str();
+}
+
+}  // namespace trireme

@@ -1,0 +1,61 @@
+// CompiledProgram: a program, how to compile it, and on which devices to run it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/place.h"
+#include "ir/program.h"
+#include "runtime/executor.h"
+#include "runtime/strategy.h"
+
+namespace trireme {
+
+// Strategies are copied on entry: later edits of the caller's objects change nothing here. Edits of
+// the program are seen at the next run.
+class CompiledProgram {
+ public:
+  explicit CompiledProgram(std::shared_ptr<Program> program, BuildStrategy build = {});
+
+  struct DataParallel {
+    std::string loss_name;
+    std::optional<BuildStrategy> build_strategy;  // replaces the constructor's
+    ExecutionStrategy exec_strategy;
+    const CompiledProgram* share_vars_from = nullptr;
+    std::vector<Place> places;  // empty: CPU_NUM devices
+  };
+  // Once only. Checks the strategies, the places and, where the program trains, that the loss can
+  // be found: by its name, or by its role when no name is given.
+  void with_data_parallel(const DataParallel& options);
+
+  const std::shared_ptr<Program>& program() const { return program_; }
+  bool is_data_parallel() const { return data_parallel_; }
+  const BuildStrategy& build_strategy() const { return build_; }
+  const ExecutionStrategy& exec_strategy() const { return exec_; }
+  int devices() const;  // resolved at the first call when no places were given
+  bool trains() const;
+
+  // One dict for all devices, split by split_feeds; a program that trains needs a sample per
+  // device, one that does not may leave devices idle, with a warning.
+  std::vector<Replicas::Result> run(Executor& executor, const Feeds& feeds,
+                                    const std::vector<std::string>& fetches,
+                                    RunOptions options = {});
+  // One dict per device.
+  std::vector<Replicas::Result> run(Executor& executor, const std::vector<Feeds>& feeds,
+                                    const std::vector<std::string>& fetches,
+                                    RunOptions options = {});
+
+  std::string explain() const;
+
+ private:
+  RunOptions with_threads(RunOptions options) const;
+
+  std::shared_ptr<Program> program_;
+  BuildStrategy build_;
+  ExecutionStrategy exec_;
+  bool data_parallel_ = false;
+  mutable int devices_ = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,160 @@
+#include "runtime/strategy.h"
+
+#include "core/error.h"
+#include "core/text.h"
+
+namespace trireme {
+namespace {
+
+std::string shown(bool value) { return value ? "True" : "False"; }
+std::string shown(int value) { return std::to_string(value); }
+std::string shown(const std::string& value) { return "'" + value + "'"; }
+std::string shown(const std::optional<bool>& value) { return value ? shown(*value) : "None"; }
+std::string shown(ReduceStrategy value) {
+  return value == ReduceStrategy::all_reduce ? "AllReduce"
+         : value == ReduceStrategy::reduce   ? "Reduce"
+                                             : "_NoReduce";
+}
+std::string shown(GradientScaleStrategy value) {
+  return value == GradientScaleStrategy::coeff_num_device ? "CoeffNumDevice"
+         : value == GradientScaleStrategy::one            ? "One"
+                                                          : "Customized";
+}
+template <class Range>
+std::string shown_list(const Range& values) {
+  return "[" + join(values) + "]";
+}
+
+constexpr const char* kNotFused =
+    "no fused kernel exists for it; the ops run one by one, with the same results";
+constexpr const char* kGpuOnly = "only GPU engines have this part";
+constexpr const char* kOneProcess = "training by several processes is not there yet";
+
+// A knob that cannot be had when `asked`, and has nothing to do otherwise.
+Knob refused_if(std::string name, std::string value, bool asked, std::string why) {
+  return {std::move(name), std::move(value), asked ? KnobUse::refused : KnobUse::not_needed,
+          std::move(why)};
+}
+
+void refuse(const std::vector<Knob>& knobs, std::string_view strategy) {
+  for (const Knob& knob : knobs) {
+    if (knob.use != KnobUse::refused) continue;
+    throw Error(ErrorKind::unimplemented,
+                cat(strategy, ".", knob.name, " = ", knob.value, ": ", knob.why))
+        .fix(cat("leave ", knob.name, " at its default"));
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(KnobUse use) {
+  switch (use) {
+    case KnobUse::honoured:
+      return "honoured";
+    case KnobUse::always_on:
+      return "always on";
+    case KnobUse::not_needed:
+      return "not needed";
+    case KnobUse::refused:
+      return "refused";
+  }
+  return "";
+}
+
+std::vector<Knob> explain(const BuildStrategy& s) {
+  using enum KnobUse;
+  std::vector<Knob> knobs;
+  if (s.reduce_strategy == ReduceStrategy::no_reduce) {
+    knobs.push_back({"reduce_strategy", shown(s.reduce_strategy), refused,
+                     "devices would train apart from each other"});
+  } else {
+    knobs.push_back(
+        {"reduce_strategy", shown(s.reduce_strategy), honoured,
+         "parameters are stored once and updated once from gradients summed in device order; "
+         "AllReduce and Reduce give equal bits"});
+  }
+  knobs.push_back(
+      {"gradient_scale_strategy", shown(s.gradient_scale_strategy), honoured,
+       "CoeffNumDevice weights each device by its share of what the loss averages over"});
+  knobs.push_back({"debug_graphviz_path", shown(s.debug_graphviz_path), honoured,
+                   "the graph before and after the passes is written there"});
+  knobs.push_back({"enable_sequential_execution", shown(s.enable_sequential_execution), always_on,
+                   "instructions run in program order"});
+  knobs.push_back({"remove_unnecessary_lock", shown(s.remove_unnecessary_lock), always_on,
+                   "no instruction takes a lock"});
+  knobs.push_back(
+      {"fuse_elewise_add_act_ops", shown(s.fuse_elewise_add_act_ops), not_needed, kNotFused});
+  knobs.push_back({"fuse_bn_act_ops", shown(s.fuse_bn_act_ops), not_needed, kNotFused});
+  knobs.push_back({"fuse_bn_add_act_ops", shown(s.fuse_bn_add_act_ops), not_needed, kNotFused});
+  knobs.push_back({"enable_auto_fusion", shown(s.enable_auto_fusion), not_needed, kNotFused});
+  knobs.push_back(
+      {"fuse_relu_depthwise_conv", shown(s.fuse_relu_depthwise_conv), not_needed, kNotFused});
+  knobs.push_back({"fuse_gemm_epilogue", shown(s.fuse_gemm_epilogue), not_needed, kNotFused});
+  knobs.push_back({"fuse_broadcast_ops", shown(s.fuse_broadcast_ops), not_needed,
+                   "parameters are stored once: there is no broadcast"});
+  knobs.push_back(
+      {"fuse_all_optimizer_ops", shown(s.fuse_all_optimizer_ops), not_needed, kNotFused});
+  knobs.push_back({"fuse_all_reduce_ops", shown(s.fuse_all_reduce_ops), always_on,
+                   "all gradients are summed at one sync point"});
+  knobs.push_back(refused_if("sync_batch_norm", shown(s.sync_batch_norm), s.sync_batch_norm,
+                             "statistics over all devices are not there yet"));
+  knobs.push_back({"memory_optimize", shown(s.memory_optimize), always_on,
+                   "values share one arena by their lifetimes"});
+  knobs.push_back({"enable_inplace", shown(s.enable_inplace), always_on,
+                   "updates are written in place where no reader is left"});
+  knobs.push_back(
+      {"enable_addto", shown(s.enable_addto), not_needed, "gradients are summed by sum ops"});
+  knobs.push_back({"enable_backward_optimizer_op_deps", shown(s.enable_backward_optimizer_op_deps),
+                   always_on, "the update runs after all gradients"});
+  knobs.push_back({"cache_runtime_context", shown(s.cache_runtime_context), always_on,
+                   "a bound plan looks nothing up"});
+  knobs.push_back({"mkldnn_enabled_op_types", shown_list(s.mkldnn_enabled_op_types), not_needed,
+                   "kernels are chosen by shape, the same for every program"});
+  knobs.push_back(
+      refused_if("num_trainers", shown(s.num_trainers), s.num_trainers != 1, kOneProcess));
+  knobs.push_back(refused_if("trainer_id", shown(s.trainer_id), s.trainer_id != 0, kOneProcess));
+  knobs.push_back(refused_if("trainers_endpoints", shown_list(s.trainers_endpoints),
+                             s.trainers_endpoints.size() > 1, kOneProcess));
+  knobs.push_back({"nccl_comm_num", shown(s.nccl_comm_num), not_needed, kGpuOnly});
+  knobs.push_back({"bkcl_comm_num", shown(s.bkcl_comm_num), not_needed, kGpuOnly});
+  knobs.push_back(
+      {"use_hierarchical_allreduce", shown(s.use_hierarchical_allreduce), not_needed, kGpuOnly});
+  knobs.push_back({"hierarchical_allreduce_inter_nranks",
+                   shown(s.hierarchical_allreduce_inter_nranks), not_needed, kGpuOnly});
+  knobs.push_back({"is_distribution", shown(s.is_distribution), not_needed,
+                   "whether a program sends and receives is read off its ops"});
+  knobs.push_back(
+      refused_if("async_mode", shown(s.async_mode), s.async_mode,
+                 "asynchronous training needs the parameter server, which is not there yet"));
+  knobs.push_back({"fix_op_run_order", shown(s.fix_op_run_order), always_on,
+                   "instructions run in one order at every step"});
+  knobs.push_back(
+      {"allow_cuda_graph_capture", shown(s.allow_cuda_graph_capture), not_needed, kGpuOnly});
+  return knobs;
+}
+
+std::vector<Knob> explain(const ExecutionStrategy& s) {
+  using enum KnobUse;
+  return {
+      {"num_threads", shown(s.num_threads), honoured,
+       s.num_threads == 0 ? "all cores this process may use"
+                          : "at most so many threads, over all devices"},
+      {"num_iteration_per_drop_scope", shown(s.num_iteration_per_drop_scope), not_needed,
+       "nothing piles up between runs"},
+      refused_if("num_iteration_per_run", shown(s.num_iteration_per_run),
+                 s.num_iteration_per_run != 1,
+                 "only the asynchronous executor runs several steps at once"),
+      refused_if("use_thread_barrier", shown(s.use_thread_barrier), s.use_thread_barrier,
+                 "it belongs to asynchronous parameter-server training, which is not there yet"),
+      {"allow_op_delay", shown(s.allow_op_delay), not_needed, "it never had an effect"},
+      {"use_experimental_executor", shown(s.use_experimental_executor), not_needed,
+       "there is one executor"},
+      refused_if("_dry_run", shown(s.dry_run), s.dry_run,
+                 "a run without computing is not there yet"),
+  };
+}
+
+void check(const BuildStrategy& strategy) { refuse(explain(strategy), "BuildStrategy"); }
+void check(const ExecutionStrategy& strategy) { refuse(explain(strategy), "ExecutionStrategy"); }
+
+}  // namespace trireme
