@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <charconv>
 #include <cstdio>
@@ -297,6 +298,31 @@ std::vector<Flag> list_flags() {
   return flags;
 }
 
+namespace {
+
+std::atomic<uint64_t> flag_edits{1};
+
+// What a step asks for at every run is looked up again only when a flag was set since.
+template <class T>
+class Remembered {
+ public:
+  template <class LookUp>
+  T get(LookUp look_up) {
+    const uint64_t now = flag_edits.load(std::memory_order_acquire);
+    if (at_.load(std::memory_order_acquire) != now) {
+      value_.store(look_up(), std::memory_order_relaxed);
+      at_.store(now, std::memory_order_release);
+    }
+    return value_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<uint64_t> at_{0};
+  std::atomic<T> value_{};
+};
+
+}  // namespace
+
 bool is_flag(std::string_view name) {
   const std::lock_guard lock(table().mutex);
   return table().entries.contains(bare(name));
@@ -319,6 +345,7 @@ void set_flag(std::string_view name, const FlagValue& value) {
   }
   check_value(entry, *typed);
   entry.flag.value = *typed;
+  flag_edits.fetch_add(1, std::memory_order_release);
 }
 
 void read_flags_from_environment() {
@@ -335,11 +362,15 @@ void read_flags_from_environment() {
     check_value(entry, *value);
     entry.flag.value = *value;
   }
+  flag_edits.fetch_add(1, std::memory_order_release);
 }
 
 bool checks_nan_inf() {
-  return std::get<bool>(get_flag("check_nan_inf")) ||
-         std::get<bool>(get_flag("fast_check_nan_inf"));
+  static Remembered<bool> known;
+  return known.get([] {
+    return std::get<bool>(get_flag("check_nan_inf")) ||
+           std::get<bool>(get_flag("fast_check_nan_inf"));
+  });
 }
 
 std::vector<int> selected_gpus() {
@@ -369,16 +400,19 @@ int cpu_num() {
 }
 
 int num_threads() {
-  // The original's default of 1 counts as unset: nobody asks for one core by writing the default.
-  const int64_t flag = std::get<int64_t>(get_flag("paddle_num_threads"));
-  if (flag > 1) return static_cast<int>(flag);
-  if (const char* text = std::getenv("OMP_NUM_THREADS")) {
-    const int given = std::atoi(text);
-    if (given > 0) return given;
-  }
-  cpu_set_t mask;
-  if (sched_getaffinity(0, sizeof(mask), &mask) == 0) return std::max(1, CPU_COUNT(&mask));
-  return 1;
+  static Remembered<int> known;
+  return known.get([] {
+    // The original's default of 1 counts as unset: nobody asks for one core by writing the default.
+    const int64_t flag = std::get<int64_t>(get_flag("paddle_num_threads"));
+    if (flag > 1) return static_cast<int>(flag);
+    if (const char* text = std::getenv("OMP_NUM_THREADS")) {
+      const int given = std::atoi(text);
+      if (given > 0) return given;
+    }
+    cpu_set_t mask;
+    if (sched_getaffinity(0, sizeof(mask), &mask) == 0) return std::max(1, CPU_COUNT(&mask));
+    return 1;
+  });
 }
 
 }  // namespace trireme

@@ -108,14 +108,15 @@ Shared*& shared() {
 
 }  // namespace
 
-TeamLease::TeamLease(int threads) {
-  if (threads <= 1) return;
+Team* TeamLease::team() {
+  if (asked_ || threads_ <= 1) return team_;
+  asked_ = true;
   Shared& state = *shared();
   std::lock_guard lock(state.mutex);
-  if (state.leased) return;
-  if (!state.team || state.team->size() != threads) state.team = std::make_unique<Team>(threads);
+  if (state.leased) return nullptr;
+  if (!state.team || state.team->size() != threads_) state.team = std::make_unique<Team>(threads_);
   state.leased = true;
-  team_ = state.team.get();
+  return team_ = state.team.get();
 }
 
 TeamLease::~TeamLease() {

@@ -46,15 +46,18 @@ class Team {
 // The one team of the process, for as long as the lease is held. Null when another run has it (that
 // run's cores are taken: work alone) or when one thread is all there is. A forked child has its
 // own.
+// It is asked for at the first call of team(): a run too small to share out takes none.
 class TeamLease {
  public:
-  explicit TeamLease(int threads);
+  explicit TeamLease(int threads) : threads_(threads) {}
   ~TeamLease();
   TeamLease(const TeamLease&) = delete;
   TeamLease& operator=(const TeamLease&) = delete;
-  Team* team() const { return team_; }
+  Team* team();
 
  private:
+  int threads_;
+  bool asked_ = false;
   Team* team_ = nullptr;
 };
 

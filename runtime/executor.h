@@ -68,6 +68,9 @@ class Executor {
   Feeds check_feeds(const Program& program, const Feeds& feeds) const;
   Key key_of(const Program& program, const std::vector<Feeds>& feeds,
              const std::vector<std::string>& fetches, const RunOptions& options) const;
+  std::shared_ptr<Compiled> latest(const Program& program, const Feeds& feeds,
+                                   const std::vector<std::string>& fetches,
+                                   const RunOptions& options) const;
   RunSettings settings_for(const RunOptions& options);
   void check_can_run(const Program& program) const;
   std::shared_ptr<Compiled> compiled_for(const Program& program, Key key,

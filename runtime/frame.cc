@@ -361,9 +361,10 @@ void Frame::run_instruction(int index) {
   args.run = this;
   // The number of parts is the kernel's, whoever runs them: results do not depend on the team.
   try {
-    if (bound.cut && settings_->team) {
+    Team* team = bound.cut && settings_->team ? settings_->team->team() : nullptr;
+    if (team) {
       args.parts = bound.kernel.parts;
-      settings_->team->run(args.parts, [&](int part) {
+      team->run(args.parts, [&](int part) {
         KernelArgs mine = args;
         mine.part = part;
         bound.kernel.run(mine);

@@ -19,7 +19,7 @@ struct RunSettings {
   uint64_t process_seed = 1;
   bool check_nan_inf = false;
   std::function<void()> poll;    // called about every 100 ms; throws to end the run (Ctrl-C)
-  Team* team = nullptr;          // shares out instructions that may be cut; null: the caller alone
+  TeamLease* team = nullptr;     // shares out instructions that may be cut; null: the caller alone
   size_t cut_bytes = kCutBytes;  // instructions that touch less run whole
   bool counts_step = true;       // a run that writes states is one training step
 };

@@ -142,8 +142,9 @@ std::vector<Replicas::Result> Replicas::run(const std::vector<std::vector<Variab
   }
 
   const auto run_replica = [&](int i) { frames_[i]->run(inputs[i], *scopes_[i], alone); };
-  if (settings.team) {
-    settings.team->run(devices(), run_replica);
+  Team* team = settings.team ? settings.team->team() : nullptr;
+  if (team) {
+    team->run(devices(), run_replica);
   } else {
     for (int i = 0; i < devices(); ++i) run_replica(i);
   }
@@ -195,8 +196,8 @@ void Replicas::sum_gradients(std::vector<Variable>& sums, const RunSettings& set
       }
     }
   };
-  if (settings.team) {
-    settings.team->run(parts, add_part);
+  if (Team* team = settings.team ? settings.team->team() : nullptr) {
+    team->run(parts, add_part);
   } else {
     for (int part = 0; part < parts; ++part) add_part(part);
   }

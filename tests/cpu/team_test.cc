@@ -52,7 +52,10 @@ TEST(TeamLease, ASecondRunWorksAlone) {
 TEST(TeamLease, OneThreadNeedsNoTeam) { EXPECT_EQ(TeamLease(1).team(), nullptr); }
 
 TEST(TeamLease, AForkedChildStartsItsOwn) {
-  { TeamLease lease(2); }
+  {
+    TeamLease lease(2);
+    lease.team();
+  }
   const pid_t child = fork();
   if (child == 0) {
     std::atomic<int> done = 0;
