@@ -1,0 +1,95 @@
+// Executor: feeds in, one call without the GIL, fetches out.
+#include "runtime/executor.h"
+
+#include <pybind11/numpy.h>
+
+#include "core/text.h"
+#include "python/binding/binding.h"
+#include "python/binding/casters.h"
+
+namespace trireme::binding {
+namespace {
+
+// A number or a (nested) list takes the declared element type of the variable it is fed to.
+Tensor from_plain_python(const Program& program, const std::string& name, py::handle value) {
+  const Var* var = program.global_block().find_var(name);
+  const py::object numpy = py::module_::import("numpy");
+  const py::object dtype =
+      var ? py::object(py::str(std::string(name_of(var->dtype())))) : py::none();
+  const bool is_number = !is_sequence(value);
+  try {
+    const py::object array =
+        is_number ? numpy.attr("full")(1, value, dtype) : numpy.attr("array")(value, dtype);
+    return from_numpy(array);
+  } catch (py::error_already_set& error) {
+    throw Error(ErrorKind::type_mismatch,
+                cat("the list fed to ", name, " is not an array of numbers: ", error.what()))
+        .fix("feed a numpy array; for sequences of unequal length feed a LoDTensor");
+  }
+}
+
+Tensor feed_value(const Program& program, const std::string& name, py::handle value) {
+  if (py::isinstance<py::array>(value)) return from_numpy(value);
+  if (py::isinstance<TensorHandle>(value)) return value.cast<TensorHandle&>().get();
+  if (PyLong_Check(value.ptr()) || PyFloat_Check(value.ptr()) || is_sequence(value)) {
+    return from_plain_python(program, name, value);
+  }
+  if (py::hasattr(value, "__array__")) return from_numpy(value);
+  throw Error(ErrorKind::type_mismatch,
+              cat("the value fed to ", name, " is a ", Py_TYPE(value.ptr())->tp_name))
+      .fix("feed a numpy array, a LoDTensor, a number or a list of numbers");
+}
+
+Feeds feeds_from_python(const Program& program, const py::dict& feed) {
+  Feeds feeds;
+  for (const auto& [key, value] : feed) {
+    auto name = py::isinstance<Var>(key) ? key.cast<Var&>().name() : key.cast<std::string>();
+    Tensor tensor = feed_value(program, name, value);
+    feeds.emplace(std::move(name), std::move(tensor));
+  }
+  return feeds;
+}
+
+// Ctrl-C sets a flag in Python; asking for it raises KeyboardInterrupt and ends the run.
+void poll_signals() {
+  const py::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
+py::list run(Executor& executor, const std::shared_ptr<Program>& program, const py::dict& feed,
+             const std::vector<std::string>& fetches, const std::shared_ptr<ScopeHandle>& scope,
+             bool return_numpy, bool use_prune, bool keep_optimizers) {
+  Feeds feeds = feeds_from_python(*program, feed);
+  RunOptions options;
+  const std::shared_ptr<ScopeHandle> used = scope ? scope : global_scope_handle();
+  options.scope = &used->get();
+  options.use_prune = use_prune;
+  options.keep_optimizers = keep_optimizers;
+  options.poll = poll_signals;
+  std::vector<Variable> results;
+  {
+    const py::gil_scoped_release without_gil;
+    results = executor.run(*program, feeds, fetches, std::move(options));
+  }
+  py::list values(results.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    values[i] = fetched_to_python(std::move(results[i]), return_numpy, fetches[i]);
+  }
+  return values;
+}
+
+}  // namespace
+
+void bind_executor(py::module_& m) {
+  py::class_<Executor>(m, "Executor")
+      .def(py::init<Place>(), py::arg("place"))
+      .def("run", &run, py::arg("program"), py::arg("feed"), py::arg("fetches"), py::arg("scope"),
+           py::arg("return_numpy"), py::arg("use_prune"), py::arg("keep_optimizers"))
+      .def("close", &Executor::close, py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly("counters", [](const Executor& e) {
+        return py::dict(py::arg("compiles") = e.counters().compiles,
+                        py::arg("binds") = e.counters().binds);
+      });
+}
+
+}  // namespace trireme::binding

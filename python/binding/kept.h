@@ -1,0 +1,22 @@
+// Objects of classes that Python may derive from, held by C++.
+#pragma once
+
+#include "python/binding/binding.h"
+
+namespace trireme::binding {
+
+// A C++ owner keeps the whole Python object alive, so that what Python overrides stays there.
+template <class T>
+std::shared_ptr<T> kept(py::handle object) {
+  if (object.is_none()) return nullptr;
+  T* raw = object.cast<T*>();
+  auto owner = std::shared_ptr<PyObject>(py::reinterpret_borrow<py::object>(object).release().ptr(),
+                                         [](PyObject* held) {
+                                           if (!Py_IsInitialized()) return;
+                                           const py::gil_scoped_acquire gil;
+                                           Py_DECREF(held);
+                                         });
+  return std::shared_ptr<T>(owner, raw);
+}
+
+}  // namespace trireme::binding

@@ -1,0 +1,64 @@
+// The user's line: the innermost Python frame that is neither ours nor contextlib's.
+#include "core/warning.h"
+#include "python/binding/binding.h"
+
+namespace trireme::binding {
+namespace {
+
+// Set by the package at import, with a separator at the end.
+std::string& package_folder() {
+  static std::string folder;
+  return folder;
+}
+
+bool is_ours(const std::string& file) {
+  const std::string& folder = package_folder();
+  if (!folder.empty() && file.compare(0, folder.size(), folder) == 0) return true;
+  constexpr std::string_view kWith = "contextlib.py";  // runs the context managers' bodies
+  return file.size() >= kWith.size() &&
+         file.compare(file.size() - kWith.size(), kWith.size(), kWith) == 0;
+}
+
+std::string text_of(const std::string& file, int line) {
+  static PyObject* getline =
+      py::object(py::module_::import("linecache").attr("getline")).release().ptr();
+  std::string text = py::str(py::handle(getline)(file, line));
+  const size_t begin = text.find_first_not_of(" \t");
+  const size_t end = text.find_last_not_of(" \t\r\n");
+  return begin == std::string::npos ? std::string() : text.substr(begin, end - begin + 1);
+}
+
+}  // namespace
+
+SourceLine python_line() {
+  if (!Py_IsInitialized() || !PyGILState_Check()) return {};
+  auto frame = py::reinterpret_borrow<py::object>((PyObject*)PyEval_GetFrame());
+  while (frame) {
+    auto* raw = reinterpret_cast<PyFrameObject*>(frame.ptr());
+    const auto code = py::reinterpret_steal<py::object>((PyObject*)PyFrame_GetCode(raw));
+    std::string file = py::cast<std::string>(code.attr("co_filename"));
+    if (!is_ours(file)) {
+      const int line = PyFrame_GetLineNumber(raw);
+      return {file, line, py::cast<std::string>(code.attr("co_name")), text_of(file, line)};
+    }
+    frame = py::reinterpret_steal<py::object>((PyObject*)PyFrame_GetBack(raw));
+  }
+  return {};
+}
+
+void bind_lines(py::module_& m) {
+  LineScope::set_provider(python_line);
+  m.def("set_package_folder", [](std::string folder) { package_folder() = std::move(folder); });
+  // Warnings may come from a running step, which does not hold the GIL.
+  set_warning_sink([](const std::string& text) {
+    const py::gil_scoped_acquire gil;
+    const SourceLine line = python_line();
+    const int failed = line.known()
+                           ? PyErr_WarnExplicit(PyExc_UserWarning, text.c_str(), line.file.c_str(),
+                                                line.line, nullptr, nullptr)
+                           : PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1);
+    if (failed) throw py::error_already_set();  // the user asked for warnings to be errors
+  });
+}
+
+}  // namespace trireme::binding

@@ -1,0 +1,40 @@
+// The extension module `_trireme`: everything that the package `paddle` asks of the engine.
+#include "python/binding/binding.h"
+
+PYBIND11_MODULE(_trireme, m) {
+  using namespace trireme::binding;
+  m.attr("version") = TRIREME_VERSION;
+  // Types come before the functions whose signatures mention them.
+  bind_errors(m);
+  bind_lines(m);
+  bind_types(m);
+  bind_places(m);
+  bind_tensors(m);
+  bind_scopes(m);
+  bind_variables(m);
+  bind_ops(m);
+  bind_blocks(m);
+  bind_programs(m);
+  bind_names(m);
+  bind_guards(m);
+  bind_backward(m);
+  bind_executor(m);
+  bind_flags(m);
+  bind_registry(m);
+  bind_initializers(m);
+  bind_regularizers(m);
+  bind_clips(m);
+  bind_param_attrs(m);
+  bind_layers_generic(m);
+  bind_layers_nn(m);
+  bind_layers_tensor(m);
+  bind_layers_loss(m);
+  bind_layers_sequence(m);
+  bind_layers_schedule(m);
+  bind_layers_control(m);
+  bind_nets(m);
+  bind_optimizers(m);
+  bind_adaptive_optimizers(m);
+  bind_optimizers_around(m);
+  bind_io(m);
+}

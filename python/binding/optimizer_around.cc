@@ -1,0 +1,63 @@
+// Averages of parameters, and optimizers around optimizers.
+#include "layers/optimizer_average.h"
+#include "layers/optimizer_wrapper.h"
+#include "python/binding/optimizer_arguments.h"
+
+namespace trireme::binding {
+
+using namespace pybind11::literals;
+namespace opt = optimizer;
+
+void bind_optimizers_around(py::module_& m) {
+  const py::object none = py::none();
+  py::class_<opt::ModelAverage, Optimizer, std::shared_ptr<opt::ModelAverage>>(m, "ModelAverage")
+      .def(py::init([](double rate, int64_t min_window, int64_t max_window,
+                       const py::object& regularization, const Text& name) {
+             return std::make_shared<opt::ModelAverage>(
+                 rate,
+                 opt::ModelAverageOptions{min_window, max_window, kept<Regularizer>(regularization),
+                                          name},
+                 python_line());
+           }),
+           "average_window_rate"_a, "min_average_window"_a = 10000, "max_average_window"_a = 10000,
+           "regularization"_a = none, "name"_a = none)
+      .def_property_readonly(
+          "apply_program",
+          [](opt::ModelAverage& a) { return a.apply_program().shared_from_this(); })
+      .def_property_readonly("restore_program", [](opt::ModelAverage& a) {
+        return a.restore_program().shared_from_this();
+      });
+  using Ema = opt::ExponentialMovingAverage;
+  py::class_<Ema>(m, "ExponentialMovingAverage", py::dynamic_attr())
+      .def(py::init([](double decay, Var* thres_steps, const Text& name) {
+             return std::make_unique<Ema>(opt::EmaOptions{decay, thres_steps, name}, python_line());
+           }),
+           "decay"_a = 0.999, "thres_steps"_a = none, "name"_a = none)
+      .def("update", [](Ema& a) { a.update(python_line()); })
+      .def_property_readonly("apply_program",
+                             [](Ema& a) { return a.apply_program().shared_from_this(); })
+      .def_property_readonly("restore_program",
+                             [](Ema& a) { return a.restore_program().shared_from_this(); });
+  py::class_<opt::Recompute, Optimizer, std::shared_ptr<opt::Recompute>>(m, "RecomputeOptimizer")
+      .def(py::init([](const py::object& inner) {
+             return std::make_shared<opt::Recompute>(kept<Optimizer>(inner));
+           }),
+           "optimizer"_a)
+      .def("_set_checkpoints", [](opt::Recompute& self, const py::object& checkpoints) {
+        self.set_checkpoints(names_from_python(checkpoints, "checkpoints"));
+      });
+  py::class_<opt::Lookahead>(m, "LookaheadOptimizer", py::dynamic_attr())
+      .def(py::init([](const py::object& inner, double alpha, int k) {
+             return std::make_unique<opt::Lookahead>(kept<Optimizer>(inner), alpha, k);
+           }),
+           "inner_optimizer"_a, "alpha"_a = 0.5, "k"_a = 5)
+      .def(
+          "minimize",
+          [](opt::Lookahead& self, Var& loss, std::shared_ptr<Program> startup) {
+            const Minimized made = self.minimize(loss, startup, python_line());
+            return py::make_tuple(made.ops, made.params_grads);
+          },
+          "loss"_a, "startup_program"_a = none);
+}
+
+}  // namespace trireme::binding
