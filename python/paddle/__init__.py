@@ -1,0 +1,91 @@
+"""The package programs import: PaddlePaddle's static-graph API, run by Trireme."""
+try:
+    import _trireme as _C
+except ImportError as _error:
+    raise ImportError('the extension module _trireme was not found: build it first (make build), and '
+                      'run the Python in .venv') from _error
+
+from .version import full_version as __version__
+from .version import trireme_version
+from . import fluid, version
+from .batch import batch
+from . import device, nn, optimizer, reader, regularizer, static, tensor
+from .fluid import framework as _framework
+from .fluid.core import CPUPlace, CUDAPinnedPlace, CUDAPlace, VarType as _VarType
+from .fluid.framework import get_flags, set_flags, require_version as _require_version
+from .fluid.framework import Variable
+from .fluid.param_attr import ParamAttr
+from .tensor import *
+
+bool = _VarType.BOOL
+uint8 = _VarType.UINT8
+int8 = _VarType.INT8
+int16 = _VarType.INT16
+int32 = _VarType.INT32
+int64 = _VarType.INT64
+float16 = _VarType.FP16
+bfloat16 = _VarType.BF16
+float32 = _VarType.FP32
+float64 = _VarType.FP64
+dtype = _VarType
+
+
+def enable_static():
+    """Static mode is the only one; programs then print as 2.4 prints them."""
+    _framework._print_as_2_4 = True
+
+
+def disable_static(place=None):
+    raise NotImplementedError('paddle.disable_static: Trireme runs static programs only, there is '
+                              'no dynamic mode. Call paddle.enable_static() and build a Program')
+
+
+def in_dynamic_mode():
+    return False
+
+
+def in_dygraph_mode():
+    return False
+
+
+def seed(seed):
+    """The seed of programs created from now on, and of the default ones."""
+    static.Program._set_default_seed(int(seed))
+    for program in (static.default_main_program(), static.default_startup_program()):
+        program.random_seed = int(seed)
+
+
+def get_default_dtype():
+    return _C.dtype_name(_C.get_default_dtype())
+
+
+def set_default_dtype(d):
+    _C.set_default_dtype(d)
+
+
+def is_compiled_with_cuda():
+    return False
+
+
+is_compiled_with_xpu = is_compiled_with_npu = is_compiled_with_rocm = is_compiled_with_cuda
+is_compiled_with_mlu = is_compiled_with_ipu = is_compiled_with_cinn = is_compiled_with_cuda
+get_device, set_device = device.get_device, device.set_device
+
+
+def get_cudnn_version():
+    return None
+
+
+def grad(*args, **kwargs):
+    raise NotImplementedError('paddle.grad needs dynamic mode: use paddle.static.gradients')
+
+
+def to_tensor(*args, **kwargs):
+    raise NotImplementedError('paddle.to_tensor needs dynamic mode: feed arrays to Executor.run')
+
+
+def __getattr__(name):
+    if name in ('dataset', 'vision', 'text', 'distributed', 'jit', 'amp', 'Model', 'io', 'metric',
+                'inference', 'incubate', 'hapi', 'distribution', 'sparse', 'linalg', 'fft'):
+        raise NotImplementedError(f'paddle.{name} is not built yet in Trireme')
+    raise AttributeError(f'module paddle has no attribute {name!r}')

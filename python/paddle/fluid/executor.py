@@ -1,0 +1,200 @@
+"""Executor: runs programs. Checks its arguments, then makes one call into the engine."""
+import contextlib
+
+import numpy
+
+import _trireme as _C
+from _trireme import global_scope
+
+from . import core
+from .framework import (Operator, Program, Variable, _get_paddle_place, _schedules,
+                        default_main_program)
+
+__all__ = ['Executor', 'global_scope', 'scope_guard']
+
+
+@contextlib.contextmanager
+def scope_guard(scope):
+    """Inside, this scope is the global one."""
+    if not isinstance(scope, core.Scope):
+        raise TypeError(f'scope_guard needs a Scope, got {type(scope).__name__}')
+    before = _C.switch_scope(scope)
+    try:
+        yield
+    finally:
+        _C.switch_scope(before)
+
+
+def as_numpy(tensor, copy=False):
+    """A numpy array of a LoDTensor without LoD; lists become lists."""
+    if isinstance(tensor, (core.LoDTensorArray, list)):
+        return [as_numpy(item, copy) for item in tensor]
+    if isinstance(tensor, core.LoDTensor):
+        if tensor.lod():
+            raise RuntimeError(f'the tensor has LoD {tensor.lod()}, which a numpy array cannot hold: '
+                               'use numpy.array(tensor) for the values alone')
+        if not tensor._is_initialized():
+            return None
+    return numpy.array(tensor) if copy else numpy.asarray(tensor)
+
+
+def _fetch_var(name, scope=None, return_numpy=True):
+    """The value a variable has in a scope."""
+    assert isinstance(name, str), 'the name of the variable must be a str'
+    found = (scope or global_scope()).find_var(name)
+    assert found is not None, (f'{name} is not in the scope; only persistable variables stay there '
+                               'after a run: set its persistable to True')
+    tensor = found.get_tensor()
+    return as_numpy(tensor, copy=True) if return_numpy else tensor
+
+
+class FetchHandler:
+    """Looks at variables every period_secs while a dataset is consumed."""
+
+    def __init__(self, var_dict=None, period_secs=60):
+        assert var_dict is not None, 'var_dict must name the variables to look at'
+        self.var_dict = var_dict
+        self.period_secs = period_secs
+
+    def handler(self, res_dict):
+        for name, value in res_dict.items():
+            print(f'{name}: {numpy.asarray(value)}')
+
+
+def _fetch_items(fetch_list):
+    """Names to fetch, and whether optimizer ops are among the items."""
+    names, has_optimizers = [], False
+    for item in fetch_list:
+        if isinstance(item, Variable):
+            names.append(item.name)
+        elif isinstance(item, str):
+            names.append(item)
+        elif isinstance(item, Operator):
+            if not item._is_optimize_op():
+                raise TypeError(f'fetch_list holds the operator {item.type}; only operators that '
+                                'minimize() returned can be there')
+            has_optimizers = True
+        elif isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], list):
+            # What minimize() returned: its ops are run, its gradients are not fetched.
+            more, _ = _fetch_items(item[0])
+            names += more
+            has_optimizers = True
+        elif isinstance(item, (list, tuple)):
+            more, found = _fetch_items(item)
+            names += more
+            has_optimizers = has_optimizers or found
+        else:
+            raise TypeError(f'fetch_list holds a {type(item).__name__}; its items are Variables, '
+                            'names, or what minimize() returned')
+    return names, has_optimizers
+
+
+def _feed_dict(feed):
+    if feed is None:
+        return {}
+    if isinstance(feed, (list, tuple)):
+        assert len(feed) == 1, f'a Program takes one feed dict, got a list of {len(feed)}'
+        feed = feed[0]
+    if not isinstance(feed, dict):
+        raise TypeError(f'feed must be a dict, got {type(feed).__name__}')
+    return feed
+
+
+def _check_feed_ops(program, feed, feed_var_name):
+    """A program with feed ops (a loaded inference model) takes exactly what those name."""
+    targets = [op.output('Out')[0] for op in program.global_block().ops if op.type == 'feed']
+    if not targets:
+        return
+    holders = {op.input('X')[0] for op in program.global_block().ops if op.type == 'feed'}
+    assert holders == {feed_var_name}, f'the program feeds from {sorted(holders)}'
+    missing, extra = set(targets) - set(feed), set(feed) - set(targets)
+    if missing or extra:
+        raise Exception(f'the program is fed through {targets}; feed lacks {sorted(missing)} and '
+                        f'has {sorted(extra)} besides')
+
+
+def _check_fetch_ops(program, names):
+    targets = program.desc.get_fetch_target_names()
+    if targets and names and names != targets:
+        raise Exception(f'the program fetches {targets}; fetch_list asks for {names}')
+
+
+class Executor:
+    """Runs programs on one place. place may also be a text such as 'cpu'."""
+
+    def __init__(self, place=None):
+        self.place = core.CPUPlace() if place is None else _get_paddle_place(place)
+        self._engine = _C.Executor(self.place)
+        self._closed = False
+        self._feed_ops_of = {}  # (program id, version) -> whether it has feed or fetch ops
+
+    def close(self):
+        """Releases what the executor holds; later runs are refused. May be called again."""
+        if not self._closed:
+            self._engine.close()
+            self._closed = True
+
+    def _has_feed_or_fetch_ops(self, program):
+        key = (program._id, program._version)
+        known = self._feed_ops_of.get(key)
+        if known is None:
+            self._feed_ops_of.clear()
+            known = any(op.type in ('feed', 'fetch') for op in program.global_block().ops)
+            self._feed_ops_of[key] = known
+        return known
+
+    def run(self, program=None, feed=None, fetch_list=None, feed_var_name='feed',
+            fetch_var_name='fetch', scope=None, return_numpy=True, use_program_cache=False,
+            return_merged=True, use_prune=False):
+        """Runs the program once and returns one value per item of fetch_list."""
+        if self._closed:
+            raise RuntimeError('the executor was closed: make a new one')
+        if program is None:
+            program = default_main_program()
+        if not isinstance(program, Program):
+            raise TypeError('program must be a Program or a CompiledProgram, '
+                            f'got {type(program).__name__}')
+        if not isinstance(fetch_var_name, str):
+            raise TypeError(f'fetch_var_name must be a str, got {type(fetch_var_name).__name__}')
+        if scope is not None and not isinstance(scope, core.Scope):
+            raise TypeError(f'scope must be a Scope, got {type(scope).__name__}')
+        feed = _feed_dict(feed)
+        if fetch_list is None:
+            fetch_list = []
+        elif isinstance(fetch_list, (Variable, str, Operator)):
+            fetch_list = [fetch_list]
+        assert isinstance(fetch_list, (tuple, list)), \
+            f'fetch_list must be a list or a tuple, got {type(fetch_list).__name__}'
+        names, has_optimizers = _fetch_items(fetch_list)
+        if self._has_feed_or_fetch_ops(program):
+            _check_feed_ops(program, feed, feed_var_name)
+            _check_fetch_ops(program, names)
+        if _schedules:
+            _write_scheduled_rate(program, scope)
+        prune = use_prune or has_optimizers
+        return self._engine.run(program, feed, names, scope, return_numpy, prune, prune)
+
+    def train_from_dataset(self, program=None, dataset=None, scope=None, thread=0, debug=False,
+                           fetch_list=None, fetch_info=None, print_period=100, fetch_handler=None):
+        if dataset is None:
+            raise RuntimeError('dataset is needed and should be initialized')
+        raise NotImplementedError('Executor.train_from_dataset is not built yet: feed batches with '
+                                  'run()')
+
+    def infer_from_dataset(self, program=None, dataset=None, scope=None, thread=0, debug=False,
+                           fetch_list=None, fetch_info=None, print_period=100, fetch_handler=None):
+        if dataset is None:
+            raise RuntimeError('dataset is needed and should be initialized')
+        raise NotImplementedError('Executor.infer_from_dataset is not built yet: feed batches with '
+                                  'run()')
+
+
+def _write_scheduled_rate(program, scope):
+    """2.4: an LRScheduler lives on the host; its value of now goes into the rate's variable."""
+    schedule = _schedules.get(program._id)
+    if schedule is None:
+        return
+    found = (scope or global_scope()).find_var(program._scheduled_rate)
+    if found is not None and found.is_initialized():
+        tensor = found.get_tensor()
+        tensor.set(numpy.full(tensor.shape(), schedule(), _C.dtype_name(tensor._dtype())))

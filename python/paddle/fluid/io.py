@@ -1,0 +1,124 @@
+"""Saving and loading, and readers."""
+import os
+
+import _trireme as _C
+from _trireme import global_scope
+
+from ..batch import batch
+from ..reader import (buffered, cache, chain, compose, firstn, map_readers, shuffle, xmap_readers)
+from .framework import Parameter, Program, Variable, default_main_program
+from .reader import DataLoader, PyReader
+
+__all__ = ['save_vars', 'save_params', 'save_persistables', 'load_vars', 'load_params',
+           'load_persistables', 'save_inference_model', 'load_inference_model', 'save', 'load',
+           'load_program_state', 'set_program_state', 'batch', 'shuffle', 'buffered', 'cache',
+           'map_readers', 'compose', 'chain', 'firstn', 'xmap_readers', 'DataLoader', 'PyReader']
+
+
+def is_parameter(var):
+    return isinstance(var, Parameter)
+
+
+def is_persistable(var):
+    """Kept between runs, and neither feed nor fetch holder nor reader."""
+    return _C.is_saved_persistable(var)
+
+
+def get_program_parameter(program):
+    return list(filter(is_parameter, program.list_vars()))
+
+
+def get_program_persistable_vars(program):
+    return list(filter(is_persistable, program.list_vars()))
+
+
+def _program(main_program):
+    if main_program is None:
+        return default_main_program()
+    if not isinstance(main_program, Program):
+        raise TypeError(f'main_program must be a Program, got {type(main_program).__name__}')
+    return main_program
+
+
+def _chosen(main_program, vars, predicate):
+    """The variables to save or load: a list (of variables or names), or all that predicate wants."""
+    program = _program(main_program)
+    if vars is None:
+        return [var for var in program.list_vars() if predicate is None or predicate(var)]
+    return [program.global_block().var(var) if isinstance(var, str) else var for var in vars]
+
+
+def save_vars(executor, dirname, main_program=None, vars=None, predicate=None, filename=None):
+    """Values of variables: one file each in dirname, or all in dirname/filename."""
+    _C.save_vars(global_scope(), dirname, _chosen(main_program, vars, predicate), filename)
+
+
+def save_params(executor, dirname, main_program=None, filename=None):
+    save_vars(executor, dirname, main_program, None, is_parameter, filename)
+
+
+def save_persistables(executor, dirname, main_program=None, filename=None):
+    save_vars(executor, dirname, main_program, None, is_persistable, filename)
+
+
+def load_vars(executor, dirname, main_program=None, vars=None, predicate=None, filename=None):
+    """What save_vars wrote; all is read before the first variable changes."""
+    _C.load_vars(global_scope(), dirname, _chosen(main_program, vars, predicate), filename)
+
+
+def load_params(executor, dirname, main_program=None, filename=None):
+    load_vars(executor, dirname, main_program, None, is_parameter, filename)
+
+
+def load_persistables(executor, dirname, main_program=None, filename=None):
+    load_vars(executor, dirname, main_program, None, is_persistable, filename)
+
+
+def _names(items, what):
+    items = items if isinstance(items, (list, tuple)) else [items]
+    names = [item.name if isinstance(item, Variable) else item for item in items]
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(f'{what} must be Variables or their names')
+    return names
+
+
+def save_inference_model(dirname, feeded_var_names, target_vars, executor, main_program=None,
+                         model_filename=None, params_filename=None, export_for_deployment=True,
+                         program_only=False):
+    """The part of the program that computes target_vars, with its parameters; returns their names."""
+    return _C.save_inference_model(
+        dirname, _names(feeded_var_names or [], 'feeded_var_names'),
+        _names(target_vars, 'target_vars'), _program(main_program), global_scope(), model_filename,
+        params_filename, export_for_deployment, program_only)
+
+
+def load_inference_model(dirname, executor, model_filename=None, params_filename=None,
+                         pserver_endpoints=None):
+    """[program, names to feed, variables to fetch] of what save_inference_model wrote."""
+    if pserver_endpoints is not None:
+        raise NotImplementedError('load_inference_model: pserver_endpoints is not built yet')
+    return list(_C.load_inference_model(dirname, global_scope(), model_filename, params_filename))
+
+
+def save(program, model_path, protocol=4):
+    """model_path.pdparams, model_path.pdopt and model_path.pdmodel."""
+    if not isinstance(protocol, int) or not 1 < protocol < 5:
+        raise ValueError(f'protocol must be 2, 3 or 4, got {protocol!r}')
+    assert os.path.basename(model_path), 'model_path must end in a file name, without a suffix'
+    _C.save_state(program, model_path, global_scope(), protocol)
+
+
+def load(program, model_path, executor=None, var_list=None):
+    """What save wrote, or save_params, save_persistables and save_vars."""
+    _C.load_state(program, model_path, global_scope(), executor is not None,
+                  _names(var_list or [], 'var_list'))
+
+
+def load_program_state(model_path, var_list=None):
+    """name -> ndarray of what save wrote."""
+    return _C.load_program_state(model_path, _names(var_list or [], 'var_list'))
+
+
+def set_program_state(program, state_dict):
+    """Writes values into the program's variables; shapes and types must agree."""
+    _C.set_program_state(program, state_dict, global_scope())

@@ -1,0 +1,56 @@
+"""Layers: functions that append ops to the default programs.
+
+Those that make parameters or decide something are the engine's; those that only forward are made
+from the op table when they are first named (generated.py).
+"""
+import _trireme as _C
+from _trireme import (
+    accuracy, assign, auc, autoincreased_step_counter, batch_norm, cast, clip, clip_by_norm, concat,
+    conv2d, cos_sim, cosine_decay, create_global_var, create_parameter, create_tensor, cross_entropy,
+    data, dropout, dynamic_gru, dynamic_lstm, embedding, expand, exponential_decay, fc,
+    fill_constant, fill_constant_batch_size_like, flatten, gather, gaussian_random,
+    get_tensor_from_selected_rows, increment, inverse_time_decay, label_smooth, layer_norm,
+    linear_lr_warmup, lod_reset, log_loss, logical_and, logical_not, logical_or, matmul, mean,
+    merge_selected_rows, mul, natural_exp_decay, noam_decay, one_hot, ones_like, piecewise_decay,
+    polynomial_decay, pool2d, reshape, scale, sequence_conv, sequence_expand, sequence_first_step,
+    sequence_last_step, sequence_pool, sequence_softmax, shape, sigmoid_cross_entropy_with_logits,
+    slice, softmax, softmax_with_cross_entropy, split, square_error_cost, squeeze, stack, sums, topk,
+    transpose, uniform_random, unsqueeze, zeros_like, _decay_step_counter)
+
+from . import control_flow, detection, generated, io, learning_rate_scheduler, math_op_patch
+from . import more as _more
+from .control_flow import *
+from .more import *
+
+math_op_patch.monkey_patch_variable()
+
+# Layers whose op has another name.
+_RENAMED = {'argmax': 'arg_max', 'argmin': 'arg_min', 'smooth_l1': 'smooth_l1_loss',
+            'resize_nearest': 'nearest_interp',
+            'resize_bilinear': 'bilinear_interp'}
+
+
+# Layers that make parameters: their op alone would not be the layer.
+_NOT_BUILT = {'bilinear_tensor_product', 'conv2d_transpose', 'conv3d', 'conv3d_transpose',
+              'crf_decoding', 'data_norm', 'dynamic_lstmp', 'group_norm', 'gru_unit', 'hsigmoid',
+              'inplace_abn', 'instance_norm', 'linear_chain_crf', 'lstm', 'lstm_unit', 'nce',
+              'prelu', 'row_conv', 'spectral_norm'}
+
+
+def __getattr__(name):
+    if name in _NOT_BUILT:
+        return control_flow._not_built(name)
+    op = _RENAMED.get(name, name)
+    if name.startswith('__') or not _C.has_op(op) or op.endswith('_grad'):
+        raise AttributeError(f'paddle.fluid.layers has no layer {name}, or it is not built yet')
+    function = generated.make_layer(op, name)
+    globals()[name] = function
+    return function
+
+
+def __dir__():
+    ops = [op for op in _C.op_types() if not op.endswith('_grad')]
+    return sorted(set(globals()) | set(ops) | set(_RENAMED))
+
+
+__all__ = [name for name in globals() if not name.startswith('_')]

@@ -1,0 +1,161 @@
+"""Families of layers, and layers whose arguments are not their op's."""
+import _trireme as _C
+
+__all__ = ['elementwise_add', 'elementwise_sub', 'elementwise_mul', 'elementwise_div',
+           'elementwise_max', 'elementwise_min', 'elementwise_pow', 'elementwise_mod',
+           'elementwise_floordiv', 'reduce_sum', 'reduce_mean', 'reduce_max', 'reduce_min',
+           'reduce_prod', 'reduce_all', 'reduce_any', 'less_than', 'less_equal', 'greater_than',
+           'greater_equal', 'equal', 'not_equal', 'zeros', 'ones', 'sum', 'sequence_pad',
+           'sequence_unpad', 'sequence_mask', 'sequence_reshape', 'sequence_concat', 'unstack',
+           'range', 'argmax', 'argmin', 'l2_normalize', 'pow', 'relu6', 'isfinite', 'has_inf',
+           'has_nan', 'hard_sigmoid']
+
+
+def _elementwise(op):
+    def layer(x, y, axis=-1, act=None, name=None):
+        return _C.elementwise(op, x, y, axis, act, name)
+    layer.__name__, layer.__doc__ = op, f"{op}: y's dimensions meet x's from axis on."
+    return layer
+
+
+def _reduce(op):
+    def layer(input, dim=None, keep_dim=False, name=None):
+        return _C.reduce(op, input, dim, keep_dim, name)
+    layer.__name__, layer.__doc__ = op, f'{op} over dim; None: over all dimensions.'
+    return layer
+
+
+def _compare(op):
+    def layer(x, y, force_cpu=None, cond=None, name=None):
+        if isinstance(force_cpu, _C.Variable):  # all but less_than take (x, y, cond)
+            force_cpu, cond = None, force_cpu
+        return _C.compare(op, x, y, cond)
+    layer.__name__, layer.__doc__ = op, f'{op}, element by element; a bool variable.'
+    return layer
+
+
+elementwise_add = _elementwise('elementwise_add')
+elementwise_sub = _elementwise('elementwise_sub')
+elementwise_mul = _elementwise('elementwise_mul')
+elementwise_div = _elementwise('elementwise_div')
+elementwise_max = _elementwise('elementwise_max')
+elementwise_min = _elementwise('elementwise_min')
+elementwise_pow = _elementwise('elementwise_pow')
+elementwise_mod = _elementwise('elementwise_mod')
+elementwise_floordiv = _elementwise('elementwise_floordiv')
+reduce_sum = _reduce('reduce_sum')
+reduce_mean = _reduce('reduce_mean')
+reduce_max = _reduce('reduce_max')
+reduce_min = _reduce('reduce_min')
+reduce_prod = _reduce('reduce_prod')
+reduce_all = _reduce('reduce_all')
+reduce_any = _reduce('reduce_any')
+less_than = _compare('less_than')
+less_equal = _compare('less_equal')
+greater_than = _compare('greater_than')
+greater_equal = _compare('greater_equal')
+equal = _compare('equal')
+not_equal = _compare('not_equal')
+
+
+def zeros(shape, dtype, force_cpu=False, name=None):
+    return _C.fill_constant(shape, dtype, 0.0, force_cpu, None, name)
+
+
+def ones(shape, dtype, force_cpu=False, name=None):
+    return _C.fill_constant(shape, dtype, 1.0, force_cpu, None, name)
+
+
+def sum(x):
+    """The sum of several tensors."""
+    return _C.apply('sum', {'X': x}, {}, layer='sum')['Out'][0]
+
+
+def _one(op, inputs, attrs=None, name=None, layer=None, act=None, out='Out'):
+    return _C.apply(op, inputs, attrs or {}, name, layer or op, act)[out][0]
+
+
+def sequence_pad(x, pad_value, maxlen=None, name=None):
+    """Sequences as rows of equal length: (padded, lengths)."""
+    outs = _C.apply('sequence_pad', {'X': x, 'PadValue': pad_value},
+                    {'padded_length': -1 if maxlen is None else maxlen}, name)
+    return outs['Out'][0], outs['Length'][0]
+
+
+def sequence_unpad(x, length, name=None):
+    return _one('sequence_unpad', {'X': x, 'Length': length}, name=name)
+
+
+def sequence_mask(x, maxlen=None, dtype='int64', name=None):
+    inputs, attrs = {'X': x}, {'out_dtype': int(_C.to_dtype(dtype))}
+    if isinstance(maxlen, _C.Variable):
+        inputs['MaxLenTensor'] = maxlen
+    else:
+        attrs['maxlen'] = -1 if maxlen is None else maxlen
+    return _one('sequence_mask', inputs, attrs, name, out='Y')
+
+
+def sequence_reshape(input, new_dim):
+    return _one('sequence_reshape', {'X': input}, {'new_dim': new_dim})
+
+
+def sequence_concat(input, name=None):
+    return _one('sequence_concat', {'X': input}, name=name)
+
+
+def unstack(x, axis=0, num=None):
+    if num is None:
+        num = x.shape[axis]
+        if num < 0:
+            raise ValueError(f'unstack needs num: dimension {axis} of {x.name} is unknown')
+    return _C.apply('unstack', {'X': x}, {'axis': axis, 'num': num}, out_counts={'Y': num})['Y']
+
+
+def range(start, end, step, dtype, name=None):
+    """Numbers from start to end (not included) by step."""
+    def operand(value):
+        if isinstance(value, _C.Variable):
+            return value if value.dtype == _C.to_dtype(dtype) else _C.cast(value, dtype)
+        return _C.fill_constant([1], dtype, value)
+    return _one('range', {'Start': operand(start), 'End': operand(end), 'Step': operand(step)},
+                name=name)
+
+
+def argmax(x, axis=0):
+    return _one('arg_max', {'X': x}, {'axis': axis})
+
+
+def argmin(x, axis=0):
+    return _one('arg_min', {'X': x}, {'axis': axis})
+
+
+def l2_normalize(x, axis, epsilon=1e-12, name=None):
+    axis = 0 if len(x.shape) == 1 else axis
+    return _one('norm', {'X': x}, {'axis': 1 if axis is None else axis, 'epsilon': epsilon}, name,
+                'l2_normalize')
+
+
+def pow(x, factor=1.0, name=None):
+    if isinstance(factor, _C.Variable):
+        return _one('pow', {'X': x, 'FactorTensor': factor}, name=name)
+    return _one('pow', {'X': x}, {'factor': factor}, name)
+
+
+def relu6(x, threshold=6.0, name=None):
+    return _one('relu6', {'X': x}, {'threshold': threshold}, name)
+
+
+def hard_sigmoid(x, slope=0.2, offset=0.5, name=None):
+    return _one('hard_sigmoid', {'X': x}, {'slope': slope, 'offset': offset}, name)
+
+
+def isfinite(x):
+    return _one('isfinite', {'X': x})
+
+
+def has_inf(x):
+    return _one('isinf', {'X': x}, layer='isinf')
+
+
+def has_nan(x):
+    return _one('isnan', {'X': x}, layer='isnan')

@@ -1,0 +1,60 @@
+"""Optimizers: minimize(loss) appends the ops that update the parameters."""
+import contextlib
+
+import _trireme as _C
+from _trireme import (AdadeltaOptimizer, AdagradOptimizer, AdamaxOptimizer, AdamOptimizer,
+                      DecayedAdagradOptimizer, DpsgdOptimizer, FtrlOptimizer, LambOptimizer,
+                      LarsMomentumOptimizer, LookaheadOptimizer, MomentumOptimizer, Optimizer,
+                      RecomputeOptimizer, RMSPropOptimizer, SGDOptimizer)
+
+from .compiler import not_built
+
+__all__ = ['Optimizer', 'SGD', 'Momentum', 'Adagrad', 'Adam', 'Adamax', 'Dpsgd', 'DecayedAdagrad', 'Ftrl',
+           'SGDOptimizer', 'MomentumOptimizer', 'AdagradOptimizer', 'AdamOptimizer',
+           'AdamaxOptimizer', 'DpsgdOptimizer', 'DecayedAdagradOptimizer', 'RMSPropOptimizer',
+           'FtrlOptimizer', 'Adadelta', 'AdadeltaOptimizer', 'ModelAverage', 'LarsMomentum',
+           'LarsMomentumOptimizer', 'LambOptimizer', 'ExponentialMovingAverage',
+           'PipelineOptimizer', 'LookaheadOptimizer', 'RecomputeOptimizer',
+           'DGCMomentumOptimizer']
+
+
+class _Swapped:
+    """apply() puts averages in place of the parameters, restore() takes them out again."""
+
+    @contextlib.contextmanager
+    def apply(self, executor, need_restore=True):
+        executor.run(self.apply_program)
+        try:
+            yield
+        finally:
+            if need_restore:
+                self.restore(executor)
+
+    def restore(self, executor):
+        executor.run(self.restore_program)
+
+
+class ModelAverage(_Swapped, _C.ModelAverage):
+    """Averages parameters over a window of updates; made after minimize()."""
+
+
+class ExponentialMovingAverage(_Swapped, _C.ExponentialMovingAverage):
+    """ema = decay * ema + (1 - decay) * parameter; update() appends that to the program."""
+
+
+SGD = SGDOptimizer
+Momentum = MomentumOptimizer
+Adagrad = AdagradOptimizer
+Adam = AdamOptimizer
+Adamax = AdamaxOptimizer
+Dpsgd = DpsgdOptimizer
+DecayedAdagrad = DecayedAdagradOptimizer
+Ftrl = FtrlOptimizer
+Adadelta = AdadeltaOptimizer
+RMSProp = RMSPropOptimizer
+LarsMomentum = LarsMomentumOptimizer
+Lamb = LambOptimizer
+
+PipelineOptimizer = not_built('optimizer.PipelineOptimizer', 'train on one place')
+DGCMomentumOptimizer = not_built('optimizer.DGCMomentumOptimizer', 'use Momentum')
+GradientMergeOptimizer = not_built('optimizer.GradientMergeOptimizer', 'use a larger batch')

@@ -1,0 +1,35 @@
+"""Unique names: generate, switch and guard."""
+import contextlib
+
+import _trireme as _C
+from _trireme import UniqueNameGenerator, generate_name
+
+__all__ = ['generate', 'switch', 'guard']
+
+
+def generate(key):
+    """PREFIX + key + "_" + n, where n counts this key's names from 0."""
+    return generate_name(key)
+
+
+def generate_with_ignorable_key(key):
+    return generate_name(key)
+
+
+def switch(new_generator=None):
+    """Makes a generator current (None: a fresh one) and returns the one before."""
+    return _C.switch_names(new_generator)
+
+
+@contextlib.contextmanager
+def guard(new_generator=None):
+    """Fresh counters inside; a text becomes the prefix of every name."""
+    if isinstance(new_generator, bytes):
+        new_generator = new_generator.decode()
+    if isinstance(new_generator, str):
+        new_generator = UniqueNameGenerator(new_generator)
+    before = switch(new_generator)
+    try:
+        yield
+    finally:
+        switch(before)

@@ -1,0 +1,130 @@
+"""Optimizers under their 2.4 names: parameters, weight_decay, and learning rates that change."""
+import _trireme as _C
+
+from .._style import static_style
+from ..fluid.framework import _schedules
+from ..regularizer import L2Decay
+from . import lr
+from .lr import LRScheduler
+
+__all__ = ['Optimizer', 'Adagrad', 'Adam', 'AdamW', 'Adamax', 'RMSProp', 'Adadelta', 'SGD',
+           'Momentum', 'Lamb']
+
+Optimizer = _C.Optimizer
+
+
+def _common(learning_rate, parameters, weight_decay, grad_clip, name):
+    """The engine's arguments, and the schedule if there is one."""
+    if isinstance(weight_decay, (int, float)):
+        weight_decay = L2Decay(float(weight_decay))
+    if not isinstance(learning_rate, (int, float, LRScheduler)):
+        raise TypeError('learning_rate must be a float or an LRScheduler, '
+                        f'got {type(learning_rate).__name__}')
+    schedule = learning_rate if isinstance(learning_rate, LRScheduler) else None
+    rate = float(schedule() if schedule else learning_rate)
+    return rate, schedule, dict(parameter_list=parameters, regularization=weight_decay,
+                                grad_clip=grad_clip, name=name, _scheduled=schedule is not None)
+
+
+class _Scheduled:
+    """What all 2.4 optimizers add to the engine's."""
+
+    _schedule = None
+
+    @static_style
+    def minimize(self, loss, startup_program=None, parameters=None, no_grad_set=None):
+        result = super().minimize(loss, startup_program, parameters, no_grad_set)
+        if self._schedule is not None:
+            program = loss.block.program
+            program.lr_sheduler = self._schedule
+            _schedules[program._id] = self._schedule
+        return result
+
+    def get_lr(self):
+        return self._schedule() if self._schedule is not None else self._learning_rate
+
+    def step(self):
+        raise NotImplementedError('Optimizer.step() needs dynamic mode: use minimize(loss)')
+
+    def clear_grad(self):
+        raise NotImplementedError('Optimizer.clear_grad() needs dynamic mode')
+
+
+class SGD(_Scheduled, _C.SGDOptimizer):
+    def __init__(self, learning_rate=0.001, parameters=None, weight_decay=None, grad_clip=None,
+                 name=None):
+        rate, schedule, rest = _common(learning_rate, parameters, weight_decay, grad_clip, name)
+        _C.SGDOptimizer.__init__(self, rate, **rest)
+        self._schedule = schedule
+
+
+class Momentum(_Scheduled, _C.MomentumOptimizer):
+    def __init__(self, learning_rate=0.001, momentum=0.9, parameters=None, use_nesterov=False,
+                 weight_decay=None, grad_clip=None, multi_precision=False, rescale_grad=1.0,
+                 use_multi_tensor=False, name=None):
+        if multi_precision or rescale_grad != 1.0:
+            raise NotImplementedError('Momentum: multi_precision and rescale_grad are not built yet')
+        rate, schedule, rest = _common(learning_rate, parameters, weight_decay, grad_clip, name)
+        _C.MomentumOptimizer.__init__(self, rate, momentum, use_nesterov=use_nesterov, **rest)
+        self._schedule = schedule
+
+
+class Adagrad(_Scheduled, _C.AdagradOptimizer):
+    def __init__(self, learning_rate, epsilon=1e-6, parameters=None, weight_decay=None,
+                 grad_clip=None, name=None, initial_accumulator_value=0.0):
+        rate, schedule, rest = _common(learning_rate, parameters, weight_decay, grad_clip, name)
+        _C.AdagradOptimizer.__init__(self, rate, epsilon,
+                                     initial_accumulator_value=initial_accumulator_value, **rest)
+        self._schedule = schedule
+
+
+class Adam(_Scheduled, _C.AdamOptimizer):
+    def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, parameters=None,
+                 weight_decay=None, grad_clip=None, lazy_mode=False, multi_precision=False,
+                 use_multi_tensor=False, name=None):
+        if multi_precision:
+            raise NotImplementedError('Adam: multi_precision is not built yet')
+        rate, schedule, rest = _common(learning_rate, parameters, weight_decay, grad_clip, name)
+        _C.AdamOptimizer.__init__(self, rate, beta1, beta2, epsilon, lazy_mode=lazy_mode, **rest)
+        self._schedule = schedule
+
+
+class Adamax(_Scheduled, _C.AdamaxOptimizer):
+    def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, parameters=None,
+                 weight_decay=None, grad_clip=None, name=None):
+        rate, schedule, rest = _common(learning_rate, parameters, weight_decay, grad_clip, name)
+        _C.AdamaxOptimizer.__init__(self, rate, beta1, beta2, epsilon, **rest)
+        self._schedule = schedule
+
+
+class RMSProp(_Scheduled, _C.RMSPropOptimizer):
+    def __init__(self, learning_rate, rho=0.95, epsilon=1e-6, momentum=0.0, centered=False,
+                 parameters=None, weight_decay=None, grad_clip=None, name=None):
+        rate, schedule, rest = _common(learning_rate, parameters, weight_decay, grad_clip, name)
+        _C.RMSPropOptimizer.__init__(self, rate, rho, epsilon, momentum, centered, **rest)
+        self._schedule = schedule
+
+
+class Adadelta(_Scheduled, _C.AdadeltaOptimizer):
+    def __init__(self, learning_rate=0.001, epsilon=1e-6, rho=0.95, parameters=None,
+                 weight_decay=None, grad_clip=None, name=None):
+        rate, schedule, rest = _common(learning_rate, parameters, weight_decay, grad_clip, name)
+        _C.AdadeltaOptimizer.__init__(self, rate, epsilon, rho, **rest)
+        self._schedule = schedule
+
+
+class Lamb(_Scheduled, _C.LambOptimizer):
+    def __init__(self, learning_rate=0.001, lamb_weight_decay=0.01, beta1=0.9, beta2=0.999,
+                 epsilon=1e-6, parameters=None, grad_clip=None, exclude_from_weight_decay_fn=None,
+                 name=None):
+        rate, schedule, rest = _common(learning_rate, parameters, None, grad_clip, name)
+        _C.LambOptimizer.__init__(self, rate, lamb_weight_decay, beta1, beta2, epsilon,
+                                  exclude_from_weight_decay_fn=exclude_from_weight_decay_fn, **rest)
+        self._schedule = schedule
+
+
+class AdamW:
+    """Adam with decoupled weight decay: not built yet."""
+
+    def __init__(self, *args, **kwargs):
+        raise NotImplementedError('optimizer.AdamW is not built yet in Trireme: use Adam')
