@@ -104,20 +104,6 @@ void bind_errors(py::module_& m) {
     type_of_kind[i] = make_type(m, name_of_type(kind), bases);
   }
   py::register_exception_translator(&translate);
-  // For the few checks that Python makes itself: the same types and the same layout of the text.
-  m.def(
-      "raise_error",
-      [](const std::string& kind, const std::string& text, const std::string& fix) {
-        for (size_t i = 0; i < kKinds; ++i) {
-          if (kind != name_of_type(static_cast<ErrorKind>(i))) continue;
-          Error error(static_cast<ErrorKind>(i), text);
-          error.at(python_line());
-          if (!fix.empty()) error.fix(fix);
-          throw error;
-        }
-        throw InternalError("unknown kind of error: " + kind);
-      },
-      py::arg("kind"), py::arg("text"), py::arg("fix") = "");
 }
 
 }  // namespace trireme::binding

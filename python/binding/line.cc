@@ -51,6 +51,7 @@ void bind_lines(py::module_& m) {
   m.def("set_package_folder", [](std::string folder) { package_folder() = std::move(folder); });
   // Warnings may come from a running step, which does not hold the GIL.
   set_warning_sink([](const std::string& text) {
+    if (!Py_IsInitialized()) return;
     const py::gil_scoped_acquire gil;
     const SourceLine line = python_line();
     const int failed = line.known()

@@ -176,7 +176,7 @@ void bind_array(py::module_& m) {
            [](ArrayHandle& a, size_t i, TensorHandle& value) { a.get().at(i) = value.get(); })
       .def("__len__", [](ArrayHandle& a) { return a.get().size(); })
       .def("append", [](ArrayHandle& a, TensorHandle& value) { a.get().push_back(value.get()); })
-      .def("_move_to_list", [element](ArrayHandle& a) {
+      .def("_move_to_list", [](ArrayHandle& a) {
         py::list items;
         for (const Tensor& tensor : a.get()) items.append(own_tensor(tensor));
         a.get().clear();

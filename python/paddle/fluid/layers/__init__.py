@@ -41,16 +41,24 @@ def __getattr__(name):
     if name in _NOT_BUILT:
         return control_flow._not_built(name)
     op = _RENAMED.get(name, name)
-    if name.startswith('__') or not _C.has_op(op) or op.endswith('_grad'):
+    if name.startswith('__') or not generated.forwards(op):
         raise AttributeError(f'paddle.fluid.layers has no layer {name}, or it is not built yet')
     function = generated.make_layer(op, name)
     globals()[name] = function
     return function
 
 
+def _names():
+    """Every layer there is, named yet or not."""
+    own = {name for name, value in globals().items()
+           if not name.startswith('_') and callable(value)}
+    forwarding = set(filter(generated.forwards, _C.op_types())) - _NOT_BUILT
+    renamed = {name for name, op in _RENAMED.items() if _C.has_op(op)}
+    return sorted(own | forwarding | renamed | {'_decay_step_counter'})
+
+
 def __dir__():
-    ops = [op for op in _C.op_types() if not op.endswith('_grad')]
-    return sorted(set(globals()) | set(ops) | set(_RENAMED))
+    return _names()
 
 
-__all__ = [name for name in globals() if not name.startswith('_')]
+__all__ = _names()

@@ -18,7 +18,8 @@ def _signature(row):
     required = [attr for attr in row['attrs'] if attr['required']]
     optional = [attr for attr in row['attrs'] if not attr['required']]
     taken = {_argument(slot['name']) for slot in slots}
-    names = {attr['name']: attr['name'] + ('_' if attr['name'] in taken | {'name'} else '')
+    taken |= {'name'} | set(keyword.kwlist)
+    names = {attr['name']: attr['name'] + ('_' if attr['name'] in taken else '')
              for attr in row['attrs']}
     return slots, required, optional, names
 
@@ -36,6 +37,14 @@ def _documentation(row, slots, names):
     lines += ['Returns:'] + [f"    {out['name']}: {out['doc']}" for out in row['outputs']
                              if not out['intermediate']]
     return '\n'.join(lines)
+
+
+def forwards(op_type):
+    """Whether a layer can be made of this op: gradients and what Python cannot name have none."""
+    if not _C.has_op(op_type) or not op_type.isidentifier() or keyword.iskeyword(op_type):
+        return False
+    row = _C.op_row(op_type)
+    return not row['is_grad'] and all('@' not in slot['name'] for slot in row['inputs'])
 
 
 def make_layer(op_type, name=None):
