@@ -161,3 +161,9 @@ def test_what_is_not_built_says_so():
                 lambda: fluid.Executor().train_from_dataset(dataset=1)):
         with pytest.raises(NotImplementedError):
             use()
+
+
+def test_star_import_brings_every_layer():
+    names = {}
+    exec('from paddle.fluid.layers import *', names)
+    assert {'fc', 'relu', 'elementwise_add', 'piecewise_decay', 'sequence_pool'} <= set(names)
