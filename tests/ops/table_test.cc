@@ -151,7 +151,8 @@ TEST(OpTable, Float32AgreesWithFloat64) {
 
 TEST(OpTable, ShapesAtAppendAreThoseOfTheRun) {
   int compared = 0;
-  for_each_sample([&](const OpSchema&, const OpCall& call) {
+  for_each_sample([&](const OpSchema& row, const OpCall& call) {
+    if (row.trait().no_inference) return;  // its outputs are declared, not inferred
     const Tensors run = run_op(call);
     for (bool hide_batch : {false, true}) {
       for (const auto& [slot, shape] : appended_shapes(call, hide_batch)) {
