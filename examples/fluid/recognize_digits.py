@@ -2,6 +2,7 @@
 
     recognize_digits.py [mlp|conv]
 """
+import random
 import sys
 import tempfile
 
@@ -85,6 +86,7 @@ def infer(save_dirname, sample):
 
 def main(nn_type):
     fluid.default_main_program().random_seed = 1
+    random.seed(1)  # the order of the samples
     fluid.default_startup_program().random_seed = 1
     with tempfile.TemporaryDirectory() as save_dirname:
         acc, sample, expected = train(nn_type, save_dirname)
