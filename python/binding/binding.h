@@ -12,6 +12,7 @@
 
 #include "core/scope.h"
 #include "ir/program.h"
+#include "runtime/executor.h"
 
 namespace py = pybind11;
 
@@ -89,6 +90,8 @@ inline TensorHandle own_tensor(Tensor tensor) {
 // numpy at the edge.
 py::object to_numpy(const Tensor& tensor);  // shares memory; the array keeps the buffer alive
 Tensor from_numpy(py::handle array);        // shares memory where the layout allows it
+Feeds feeds_from_python(const Program& program, const py::dict& feed);
+void poll_signals();  // raises KeyboardInterrupt when Ctrl-C was pressed
 py::object fetched_to_python(Variable value, bool return_numpy, const std::string& name);
 
 // The innermost Python frame outside the package; unknown when there is none.
@@ -114,6 +117,7 @@ void bind_names(py::module_& m);
 void bind_guards(py::module_& m);
 void bind_backward(py::module_& m);
 void bind_executor(py::module_& m);
+void bind_compiled_program(py::module_& m);
 void bind_flags(py::module_& m);
 void bind_registry(py::module_& m);
 void bind_param_attrs(py::module_& m);

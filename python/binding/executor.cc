@@ -40,6 +40,8 @@ Tensor feed_value(const Program& program, const std::string& name, py::handle va
       .fix("feed a numpy array, a LoDTensor, a number or a list of numbers");
 }
 
+}  // namespace
+
 Feeds feeds_from_python(const Program& program, const py::dict& feed) {
   Feeds feeds;
   for (const auto& [key, value] : feed) {
@@ -55,6 +57,8 @@ void poll_signals() {
   const py::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
+
+namespace {
 
 py::list run(Executor& executor, const std::shared_ptr<Program>& program, const py::dict& feed,
              const std::vector<std::string>& fetches, const std::shared_ptr<ScopeHandle>& scope,

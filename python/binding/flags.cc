@@ -16,7 +16,12 @@ void bind_flags(py::module_& m) {
   });
   m.def("read_flags_from_environment", &read_flags_from_environment);
   m.def("selected_gpus", &selected_gpus);
-  m.def("cpu_num", &cpu_num);
+  // C's environment and os.environ are two: what the one got, the other is told.
+  m.def("cpu_num", [] {
+    const int count = cpu_num();
+    py::module_::import("os").attr("environ").attr("setdefault")("CPU_NUM", std::to_string(count));
+    return count;
+  });
 }
 
 }  // namespace trireme::binding

@@ -19,6 +19,7 @@ PYBIND11_MODULE(_trireme, m) {
   bind_guards(m);
   bind_backward(m);
   bind_executor(m);
+  bind_compiled_program(m);
   bind_flags(m);
   bind_registry(m);
   bind_initializers(m);

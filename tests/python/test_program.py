@@ -208,7 +208,5 @@ def test_names_for_2_4():
     assert paddle.static.data('y', [None, 2]).dtype == paddle.float32
     with pytest.raises(NotImplementedError):
         paddle.disable_static()
-    with pytest.raises(NotImplementedError):
-        fluid.CompiledProgram(Program())
     fluid.require_version('1.8.0')
     assert not fluid.is_compiled_with_cuda() and fluid.core.get_cuda_device_count() == 0

@@ -1,4 +1,10 @@
-"""Compiled, data-parallel programs: named here, not built yet."""
+"""CompiledProgram: a program with the strategy it is compiled by and the devices it runs on."""
+import warnings
+
+import _trireme as _C
+from _trireme import BuildStrategy, ExecutionStrategy
+
+from .framework import Program, _get_paddle_place
 
 __all__ = ['CompiledProgram', 'ExecutionStrategy', 'BuildStrategy']
 
@@ -10,7 +16,100 @@ def not_built(name, instead):
     return type(name.rpartition('.')[2], (), {'__init__': refuse, '__doc__': f'{name}: not built yet.'})
 
 
-_instead = 'run the Program itself with Executor.run'
-CompiledProgram = not_built('CompiledProgram', _instead)
-BuildStrategy = not_built('BuildStrategy', _instead)
-ExecutionStrategy = not_built('ExecutionStrategy', _instead)
+def _places(places):
+    if places is None:
+        return []  # decided at the first run, from the environment
+    if not isinstance(places, (list, tuple)):
+        places = [places]
+    if not places:
+        raise ValueError('places is an empty list: give at least one place, or None')
+    return [_get_paddle_place(place) for place in places]
+
+
+class CompiledProgram:
+    """Runs through Executor.run; with_data_parallel puts it on several devices."""
+
+    def __init__(self, program_or_graph, build_strategy=None):
+        if not isinstance(program_or_graph, Program):
+            raise TypeError('program_or_graph must be a Program, '
+                            f'got {type(program_or_graph).__name__}')
+        if build_strategy is not None and not isinstance(build_strategy, BuildStrategy):
+            raise TypeError('build_strategy must be a BuildStrategy, '
+                            f'got {type(build_strategy).__name__}')
+        self._program = program_or_graph
+        self._build_strategy_given = build_strategy is not None
+        self._engine = _C.CompiledProgram(program_or_graph, build_strategy or BuildStrategy())
+        self._share_vars_from = None  # kept alive with its parameters
+        self._from_environment = False
+
+    @property
+    def _is_data_parallel(self):
+        return self._engine.is_data_parallel
+
+    def with_data_parallel(self, loss_name=None, build_strategy=None, exec_strategy=None,
+                           share_vars_from=None, places=None):
+        """Runs on every place, each with its share of the batch. Returns self."""
+        if loss_name is not None and not isinstance(loss_name, str):
+            raise TypeError(f'loss_name must be a str, got {type(loss_name).__name__}: '
+                            'pass the name of the loss, loss.name')
+        if build_strategy is not None and not isinstance(build_strategy, BuildStrategy):
+            raise TypeError('build_strategy must be a BuildStrategy, '
+                            f'got {type(build_strategy).__name__}')
+        if exec_strategy is not None and not isinstance(exec_strategy, ExecutionStrategy):
+            raise TypeError('exec_strategy must be an ExecutionStrategy, '
+                            f'got {type(exec_strategy).__name__}')
+        if share_vars_from is not None and not isinstance(share_vars_from, CompiledProgram):
+            raise TypeError('share_vars_from must be a CompiledProgram, '
+                            f'got {type(share_vars_from).__name__}')
+        if self._build_strategy_given and build_strategy is not None:
+            warnings.warn('build_strategy was given to CompiledProgram and to with_data_parallel; '
+                          'the one of with_data_parallel is used')
+        self._engine.with_data_parallel(loss_name or '', build_strategy,
+                                        exec_strategy or ExecutionStrategy(),
+                                        share_vars_from._engine if share_vars_from else None,
+                                        _places(places))
+        self._share_vars_from = share_vars_from
+        self._from_environment = places is None
+        return self
+
+    def with_inference_optimize(self, config):
+        raise NotImplementedError('CompiledProgram.with_inference_optimize is not built yet in '
+                                  'Trireme: run the loaded inference Program itself')
+
+    _with_inference_optimize = with_inference_optimize
+
+    def explain(self):
+        """What every knob of the strategies does here, the devices and the threads."""
+        return self._engine.explain()
+
+    def _device_count(self):
+        if self._is_data_parallel and self._from_environment:
+            _C.cpu_num()  # absent, CPU_NUM becomes 1 in this process's environment, as documented
+        return self._engine.devices
+
+    def _run(self, engine, feed, names, scope, return_numpy, return_merged, use_prune):
+        self._device_count()
+        return self._engine.run(engine, self._checked_feed(feed), names, scope, return_numpy,
+                                return_merged, use_prune)
+
+    def _checked_feed(self, feed):
+        if feed is None:
+            return {}
+        block = self._program.global_block()
+        if isinstance(feed, dict):
+            feeds = [feed]
+        elif isinstance(feed, (list, tuple)):
+            if not self._is_data_parallel and len(feed) == 1:
+                feed = feed[0]
+            feeds = feed if isinstance(feed, (list, tuple)) else [feed]
+        else:
+            raise ValueError(f'feed must be a dict or a list of dicts, got {type(feed).__name__}')
+        for i, one in enumerate(feeds):
+            if not isinstance(one, dict):
+                raise TypeError(f'feed is a list whose element {i} is a {type(one).__name__}; each '
+                                'element must be a dict')
+            for name in one:
+                if isinstance(name, str) and not block.has_var(name):
+                    raise ValueError(f'feed names {name}, which the program does not have')
+        return feed
+

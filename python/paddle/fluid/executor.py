@@ -7,6 +7,7 @@ import _trireme as _C
 from _trireme import global_scope
 
 from . import core
+from .compiler import CompiledProgram
 from .framework import (Operator, Program, Variable, _get_paddle_place, _schedules,
                         default_main_program)
 
@@ -151,14 +152,18 @@ class Executor:
             raise RuntimeError('the executor was closed: make a new one')
         if program is None:
             program = default_main_program()
-        if not isinstance(program, Program):
+        compiled = program if isinstance(program, CompiledProgram) else None
+        if compiled is not None:
+            program = compiled._program
+        elif not isinstance(program, Program):
             raise TypeError('program must be a Program or a CompiledProgram, '
                             f'got {type(program).__name__}')
         if not isinstance(fetch_var_name, str):
             raise TypeError(f'fetch_var_name must be a str, got {type(fetch_var_name).__name__}')
         if scope is not None and not isinstance(scope, core.Scope):
             raise TypeError(f'scope must be a Scope, got {type(scope).__name__}')
-        feed = _feed_dict(feed)
+        if compiled is None:
+            feed = _feed_dict(feed)
         if fetch_list is None:
             fetch_list = []
         elif isinstance(fetch_list, (Variable, str, Operator)):
@@ -166,12 +171,14 @@ class Executor:
         assert isinstance(fetch_list, (tuple, list)), \
             f'fetch_list must be a list or a tuple, got {type(fetch_list).__name__}'
         names, has_optimizers = _fetch_items(fetch_list)
-        if self._has_feed_or_fetch_ops(program):
+        if compiled is None and self._has_feed_or_fetch_ops(program):
             _check_feed_ops(program, feed, feed_var_name)
             _check_fetch_ops(program, names)
         if _schedules:
             _write_scheduled_rate(program, scope)
         prune = use_prune or has_optimizers
+        if compiled is not None:
+            return compiled._run(self._engine, feed, names, scope, return_numpy, return_merged, prune)
         return self._engine.run(program, feed, names, scope, return_numpy, prune, prune)
 
     def train_from_dataset(self, program=None, dataset=None, scope=None, thread=0, debug=False,
