@@ -13,6 +13,8 @@ endif()
 # Linked privately by every target we wrote; generated code does not link it.
 add_library(trireme_own_code INTERFACE)
 target_compile_options(trireme_own_code INTERFACE
+  # Every op rounds by itself: no multiply-add across what the source keeps apart.
+  -ffp-contract=off
   -Wall -Wextra -Wnon-virtual-dtor -Woverloaded-virtual -Wextra-semi -Wpointer-arith -Wvla
   # Designated initialisers leave fields at their defaults on purpose.
   -Wno-missing-field-initializers)

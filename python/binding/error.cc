@@ -98,9 +98,10 @@ void bind_errors(py::module_& m) {
   PyObject* enforce = make_type(m, "EnforceNotMet", py::make_tuple(exception));
   for (size_t i = 0; i < kKinds; ++i) {
     const auto kind = static_cast<ErrorKind>(i);
-    const py::tuple bases = kind == ErrorKind::end_of_data
-                                ? py::make_tuple(exception)
-                                : py::make_tuple(py::handle(enforce), py::handle(builtin_of(kind)));
+    py::tuple bases = py::make_tuple(exception);
+    if (kind != ErrorKind::end_of_data) {
+      bases = py::make_tuple(py::handle(enforce), py::handle(builtin_of(kind)));
+    }
     type_of_kind[i] = make_type(m, name_of_type(kind), bases);
   }
   py::register_exception_translator(&translate);

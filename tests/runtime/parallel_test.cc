@@ -128,7 +128,7 @@ TEST(DataParallel, SequencesAreWeightedByWhatTheLossAveragesOver) {
         Var& words = layers::data("words", {1}, {.dtype = DType::int64, .lod_level = 1});
         Var& y = layers::data("y", {1});
         Var& embedded = layers::embedding(words, {.size = {20, 4}});
-        Var& pooled = layers::sequence_pool(embedded, {.pool_type = "sum"});
+        Var& pooled = layers::sequence_pool(embedded, "sum");
         return layers::mean(layers::square_error_cost(layers::fc(pooled, {.size = 1}), y));
       },
       0.01);
