@@ -10,6 +10,16 @@
 namespace trireme::testing {
 namespace {
 
+// What random kernels ask of their run: always the same.
+struct FirstStep final : RunContext {
+  void run_region(int) override { throw InternalError("a kernel alone has no sub-block"); }
+  Scope& scope() override { return variables; }
+  uint64_t step() const override { return 0; }
+  uint64_t process_seed() const override { return 1; }
+  uint64_t iteration() const override { return 0; }
+  Scope variables;
+};
+
 // Makes one kernel of a row by hand and runs it, in one piece or in the parts it asks for.
 Tensors run_kernel(const OpSchema& row, const Kernel& kernel, const Tensors& inputs,
                    const Attrs& attrs, bool in_parts = true, int* parts = nullptr) {
@@ -56,7 +66,8 @@ Tensors run_kernel(const OpSchema& row, const Kernel& kernel, const Tensors& inp
   std::string why_not;
   const std::optional<BoundKernel> bound = kernel.make(view, &why_not);
   if (!bound) return {};  // declined: built without its library
-  KernelArgs args{.ins = ins.data(), .outs = outs.data()};
+  FirstStep run;
+  KernelArgs args{.ins = ins.data(), .outs = outs.data(), .run = &run};
   args.parts = in_parts ? bound->parts : 1;
   if (parts) *parts = bound->parts;
   for (args.part = 0; args.part < args.parts; ++args.part) bound->run(args);

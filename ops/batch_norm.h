@@ -1,0 +1,221 @@
+// Batch normalisation with an activation behind it: shapes, kernel and gradient of batch_norm,
+// inplace_abn and fused_batch_norm_act.
+#pragma once
+
+#include <cmath>
+#include <string>
+
+#include "ir/schema.h"
+#include "ops/moments.h"
+
+namespace trireme {
+
+// What follows the normalisation. The gradient reads the slope off the result, and inplace_abn
+// reads the argument off it too.
+struct NormActivation {
+  enum class Kind { identity, relu, leaky_relu, elu };
+  Kind kind = Kind::identity;
+  double alpha = 0;
+
+  template <class T>
+  T apply(T x) const {
+    if (kind == Kind::identity || x > 0) return x;
+    if (kind == Kind::relu) return T{0};
+    return static_cast<T>(alpha) * (kind == Kind::elu ? std::expm1(x) : x);
+  }
+  template <class T>
+  T slope(T y) const {
+    if (kind == Kind::identity || y > 0) return T{1};
+    if (kind == Kind::relu) return T{0};
+    return static_cast<T>(alpha) + (kind == Kind::elu ? y : T{0});
+  }
+  template <class T>
+  T argument(T y) const {  // not of relu
+    if (kind == Kind::identity || y > 0) return y;
+    const T scaled = y / static_cast<T>(alpha);
+    return kind == Kind::elu ? std::log1p(scaled) : scaled;
+  }
+};
+
+// A row without the attribute has its channels last.
+inline bool channel_last(const OpView& op) {
+  return !op.schema().find_attribute("data_layout") ||
+         op.attr<std::string>("data_layout") == "NHWC";
+}
+
+// Statistics come from the batch, unless they are to be taken as they are.
+inline bool uses_kept_statistics(const OpView& op) {
+  if (!op.schema().find_attribute("is_test")) return false;
+  const bool test = op.attr<bool>("is_test") && !op.attr<bool>("trainable_statistics");
+  return test || op.attr<bool>("use_global_stats");
+}
+
+inline void batch_norm_shape(OpView& op) {
+  const ValueInfo& x = op.in("X");
+  if (x.shape.rank() < 2 || x.shape.rank() > 5) {
+    throw op.error(cat("X has ", x.shape.rank(), " dimensions ", x.shape, " but 2 to 5 are needed"))
+        .fix("give X the shape [batch, channels] or [batch, channels, spatial...]");
+  }
+  const Dim channels = x.shape[channel_last(op) ? x.shape.rank() - 1 : 1];
+  Dim known = channels;
+  for (const char* slot : {"Scale", "Bias", "Mean", "Variance"}) {
+    const Dim given = op.in(slot).shape.numel();
+    if (!given.may_equal(channels)) {
+      throw op.error(cat(slot, " has ", given, " numbers but X has ", channels, " channels"))
+          .fix(cat("give ", slot, " the shape [", channels, "], or check data_layout"));
+    }
+    known = Dim::join(known, given);
+  }
+  op.set_out_like("Y", x);
+  for (const char* slot : {"MeanOut", "VarianceOut", "SavedMean", "SavedVariance"}) {
+    op.set_out(slot, op.in("Scale").dtype, Shape{known});
+  }
+  op.set_out("ReserveSpace", x.dtype, Shape{0});
+}
+
+// Of MomentumTensor, in either spelling; -1 where the row or the op has none.
+inline int momentum_position(const KernelSite& site) {
+  for (const char* slot : {"MomentumTensor", "MomemtumTensor"}) {
+    if (site.schema().find_input(slot) && site.has(slot)) return site.position(slot);
+  }
+  return -1;
+}
+
+struct NormPositions {
+  int x, scale, bias, mean, variance, momentum;
+  int y, mean_out, variance_out, saved_mean, saved_inverse;
+  explicit NormPositions(const KernelSite& site)
+      : x(site.position("X")),
+        scale(site.position("Scale")),
+        bias(site.position("Bias")),
+        mean(site.position("Mean")),
+        variance(site.position("Variance")),
+        momentum(momentum_position(site)),
+        y(site.out_position("Y")),
+        mean_out(site.out_position("MeanOut")),
+        variance_out(site.out_position("VarianceOut")),
+        saved_mean(site.out_position("SavedMean")),
+        saved_inverse(site.out_position("SavedVariance")) {}
+};
+
+template <class T>
+void write_channel(const KernelArgs& k, int position, int64_t c, double value) {
+  if (k.has_out(position)) k.out<T>(position)[c] = static_cast<T>(value);
+}
+
+// SavedMean and SavedVariance are what the gradient normalises by: the mean, and one over the
+// standard deviation. One element per channel cannot be normalised: it passes as it is, as in the
+// original, and leaves the statistics alone.
+template <class T>
+BoundKernel batch_norm(const KernelSite& site, const NormActivation& act) {
+  const ChannelPlanes planes(site.in("X").shape, channel_last(site));
+  const bool kept = uses_kept_statistics(site);
+  const bool passes = !kept && planes.batch * planes.pixels == 1;
+  const double epsilon = site.attr<float>("epsilon");
+  const double momentum_attr = site.attr<float>("momentum");
+  return BoundKernel(
+      [=, at = NormPositions(site)](const KernelArgs& k) {
+        const T* x = k.in<T>(at.x);
+        const double momentum =
+            k.has_in(at.momentum) ? element_as_double(k.in(at.momentum), 0) : momentum_attr;
+        const auto [begin, end] = k.range(planes.channels);
+        for (int64_t c = begin; c < end; ++c) {
+          const Strip strip = planes.channel(c);
+          const double old_mean = k.in<T>(at.mean)[c], old_variance = k.in<T>(at.variance)[c];
+          Moments used{old_mean, old_variance};
+          Moments next = used;
+          double scale = k.in<T>(at.scale)[c], bias = k.in<T>(at.bias)[c];
+          double inverse = 0;
+          if (passes) {
+            used.mean = bias = 0;
+            inverse = scale = 1;
+          } else {
+            if (!kept && strip.count() > 0) {
+              used = moments(strip, x);
+              next.mean = old_mean * momentum + used.mean * (1 - momentum);
+              next.variance = old_variance * momentum + used.variance * (1 - momentum);
+            }
+            inverse = 1 / std::sqrt(used.variance + epsilon);
+          }
+          write_channel<T>(k, at.mean_out, c, next.mean);
+          write_channel<T>(k, at.variance_out, c, next.variance);
+          write_channel<T>(k, at.saved_mean, c, used.mean);
+          write_channel<T>(k, at.saved_inverse, c, inverse);
+          const auto shift = static_cast<T>(used.mean), factor = static_cast<T>(inverse * scale),
+                     add = static_cast<T>(bias);
+          T* y = k.out<T>(at.y);
+          strip.each([&](int64_t i) { y[i] = act.apply((x[i] - shift) * factor + add); });
+        }
+      },
+      norm_parts(planes.channels, planes.size()));
+}
+
+// With xhat = (x - mean) * inverse: Bias@GRAD = sum(dy), Scale@GRAD = sum(dy * xhat), and where the
+// batch made its own statistics, dx = scale * inverse * (dy - mean(dy) - xhat * mean(dy * xhat)).
+// Where X is not there, xhat is read off Y: (argument of the activation - bias) / scale.
+template <class T>
+BoundKernel batch_norm_grad(const KernelSite& site, const NormActivation& act, bool has_x) {
+  const ChannelPlanes planes(site.in("Y@GRAD").shape, channel_last(site));
+  const bool kept = uses_kept_statistics(site);
+  const bool passed = !kept && planes.batch * planes.pixels == 1;
+  const int x_at = has_x ? site.position("X") : -1, scale_at = site.position("Scale"),
+            bias_at = site.position("Bias"), mean_at = site.position("SavedMean"),
+            inverse_at = site.position("SavedVariance"), grad_at = site.position("Y@GRAD");
+  const bool plain = act.kind == NormActivation::Kind::identity;
+  const int y_at = plain && has_x ? -1 : site.position("Y");
+  const int x_grad_at = site.out_position("X@GRAD"),
+            scale_grad_at = site.out_position("Scale@GRAD"),
+            bias_grad_at = site.out_position("Bias@GRAD");
+  return BoundKernel(
+      [=](const KernelArgs& k) {
+        const T* x = has_x ? k.in<T>(x_at) : nullptr;
+        const T* y = y_at >= 0 ? k.in<T>(y_at) : nullptr;
+        const T* grad = k.in<T>(grad_at);
+        T* x_grad = k.has_out(x_grad_at) ? k.out<T>(x_grad_at) : nullptr;
+        const auto [begin, end] = k.range(planes.channels);
+        for (int64_t c = begin; c < end; ++c) {
+          const Strip strip = planes.channel(c);
+          const T mean = k.in<T>(mean_at)[c], inverse = k.in<T>(inverse_at)[c],
+                  scale = k.in<T>(scale_at)[c];
+          const T bias = has_x ? T{0} : k.in<T>(bias_at)[c];
+          const auto normal = [&](int64_t i) {
+            return x ? (x[i] - mean) * inverse : (act.argument(y[i]) - bias) / scale;
+          };
+          const auto arriving = [&](int64_t i) {
+            return plain ? grad[i] : grad[i] * act.slope(y[i]);
+          };
+          double sum = 0, weighted = 0;
+          strip.each([&](int64_t i) {
+            sum += static_cast<double>(arriving(i));
+            weighted += static_cast<double>(arriving(i)) * static_cast<double>(normal(i));
+          });
+          write_channel<T>(k, bias_grad_at, c, passed ? 0 : sum);
+          write_channel<T>(k, scale_grad_at, c, passed ? 0 : weighted);
+          if (!x_grad) continue;
+          const T factor = passed ? T(1) : scale * inverse;
+          if (kept || passed) {
+            strip.each([&](int64_t i) { x_grad[i] = arriving(i) * factor; });
+          } else {
+            const auto count = static_cast<double>(strip.count());
+            const auto mean_grad = static_cast<T>(sum / count);
+            const auto mean_weighted = static_cast<T>(weighted / count);
+            strip.each([&](int64_t i) {
+              x_grad[i] = factor * (arriving(i) - mean_grad - normal(i) * mean_weighted);
+            });
+          }
+        }
+      },
+      norm_parts(planes.channels, planes.size()));
+}
+
+// Operands of the generated tests.
+inline OpSample batch_norm_sample(Draw& d, const Shape& x, int64_t channels, Attrs attrs) {
+  return {.inputs = {{"X", {d.uniform(x)}},
+                     {"Scale", {d.uniform({channels}, 0.5, 1.5)}},
+                     {"Bias", {d.uniform({channels})}},
+                     {"Mean", {d.uniform({channels})}},
+                     {"Variance", {d.uniform({channels}, 0.5, 1.5)}}},
+          .attrs = std::move(attrs)};
+}
+
+}  // namespace trireme

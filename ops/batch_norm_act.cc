@@ -1,0 +1,130 @@
+// Batch normalisation and activation in one op: inplace_abn, whose result may take X's place, and
+// fused_batch_norm_act.
+#include "ops/batch_norm.h"
+
+namespace trireme {
+namespace {
+
+NormActivation abn_activation(const OpView& op) {
+  const auto name = op.attr<std::string>("activation");
+  NormActivation act{.alpha = op.attr<float>("alpha")};
+  if (name == "leaky_relu") act.kind = NormActivation::Kind::leaky_relu;
+  if (name == "elu") act.kind = NormActivation::Kind::elu;
+  return act;
+}
+
+// The gradient divides by the scale and, below zero, by alpha.
+void abn_shape(OpView& op) {
+  const NormActivation act = abn_activation(op);
+  if (act.kind != NormActivation::Kind::identity && act.alpha <= 0) {
+    throw op
+        .error(cat("alpha is ", act.alpha, " with activation ", op.attr<std::string>("activation")))
+        .fix("give a positive alpha: X is read back from Y for the gradient");
+  }
+  batch_norm_shape(op);
+}
+
+const NormActivation kRelu{.kind = NormActivation::Kind::relu};
+
+// Elements near 1 and -1 in turn, so that what is normalised stays away from the kink at 0.
+OpSample away_from_kink(Draw& d, const Shape& shape, int64_t channels, Attrs attrs) {
+  OpSample sample = batch_norm_sample(d, shape, channels, std::move(attrs));
+  double* x = sample.inputs["X"][0].data<double>();
+  const int64_t image = shape.product(1, shape.rank()).value();
+  for (int64_t i = 0; i < shape.count(); ++i) {
+    x[i] = (i / image % 2 == 0 ? 1 : -1) * (1 + 0.2 * x[i]);
+  }
+  sample.inputs["Bias"] = {d.uniform({channels}, -0.1, 0.1)};
+  sample.inputs["Mean"] = {d.uniform({channels}, -0.1, 0.1)};
+  return sample;
+}
+
+SampleRule abn_sample(const std::string& activation, Attrs attrs) {
+  return [=](Draw& d) {
+    Attrs all = attrs;
+    all["activation"] = activation;
+    all["alpha"] = 0.5f;
+    return away_from_kink(d, {4, 2, 3}, all.contains("data_layout") ? 3 : 2, all);
+  };
+}
+
+}  // namespace
+
+void register_batch_norm_act(Registry& ops) {
+  OpSchema& abn =
+      ops.op("inplace_abn")
+          .doc("batch_norm and an activation that can be undone; Y may be the variable X")
+          .in("X", "[batch, channels], or with spatial dimensions in data_layout")
+          .in("Scale", "[channels]: multiplies what is normalised")
+          .in("Bias", "[channels]: is added to it")
+          .in("Mean", "[channels]: the mean kept while training")
+          .in("Variance", "[channels]: the variance kept while training")
+          .in_optional("MomentumTensor", "[1]: used instead of the attribute momentum")
+          .out("Y", "like X")
+          .out("MeanOut", "the variable Mean, updated")
+          .out("VarianceOut", "the variable Variance, updated")
+          .out_intermediate("SavedMean", "[channels]: the mean that was used")
+          .out_intermediate("SavedVariance", "[channels]: one over the deviation that was used")
+          .out_optional("ReserveSpace", "empty: nothing needs to be kept")
+          .attr("is_test", false, "normalise by Mean and Variance")
+          .attr("momentum", 0.9f, "what Mean and Variance keep of themselves in a step")
+          .attr("epsilon", 1e-5f, "added to the variance")
+          .between(0, 1e-3f)
+          .attr("data_layout", "NCHW", "where the channels stand")
+          .one_of({"NCHW", "NHWC", "AnyLayout"})
+          .attr("use_global_stats", false, "normalise by Mean and Variance while training too")
+          .attr("trainable_statistics", false, "is_test has no effect")
+          .attr("activation", "", "what follows the normalisation")
+          .one_of({"", "identity", "leaky_relu", "elu"})
+          .attr("alpha", 0.1f, "of leaky_relu and elu")
+          .attr("use_sync_bn", false, "statistics over all devices; one device changes nothing")
+          .shape(abn_shape)
+          .inplace("X", "Y")
+          .inplace("Mean", "MeanOut")
+          .inplace("Variance", "VarianceOut")
+          .kernel(typed<float, double>(
+              []<class T>(const KernelSite& s) { return batch_norm<T>(s, abn_activation(s)); }))
+          .grad({"Y", "Scale", "Bias", "SavedMean", "SavedVariance", "Mean", "Variance"})
+          .grad_outs({"Y"})
+          .no_grad({"Mean", "Variance", "MomentumTensor"})
+          .grad_kernel(typed<float, double>([]<class T>(const KernelSite& s) {
+            return batch_norm_grad<T>(s, abn_activation(s), false);
+          }));
+  abn.sample(abn_sample("identity", {}))
+      .sample(abn_sample("elu", {{"use_global_stats", true}}))
+      .sample(abn_sample("leaky_relu", {{"data_layout", std::string("NHWC")}}));
+
+  ops.op("fused_batch_norm_act")
+      .doc("batch_norm and relu; the channels are the last dimension")
+      .in("X", "[batch, ..., channels]")
+      .in("Scale", "[channels]: multiplies what is normalised")
+      .in("Bias", "[channels]: is added to it")
+      .in("Mean", "[channels]: the mean kept while training")
+      .in("Variance", "[channels]: the variance kept while training")
+      .out("Y", "like X")
+      .out("MeanOut", "the variable Mean, updated")
+      .out("VarianceOut", "the variable Variance, updated")
+      .out_intermediate("SavedMean", "[channels]: the mean that was used")
+      .out_intermediate("SavedVariance", "[channels]: one over the deviation that was used")
+      .out_intermediate("ReserveSpace", "empty: nothing needs to be kept")
+      .attr("momentum", 0.9f, "what Mean and Variance keep of themselves in a step")
+      .attr("epsilon", 1e-5f, "added to the variance")
+      .between(0, 1e-3f)
+      .attr("act_type", "relu", "what follows the normalisation")
+      .one_of({"relu"})
+      .shape(batch_norm_shape)
+      .inplace("Mean", "MeanOut")
+      .inplace("Variance", "VarianceOut")
+      .kernel(typed<float, double>(
+          []<class T>(const KernelSite& s) { return batch_norm<T>(s, kRelu); }))
+      .grad({"X", "Y", "Scale", "Bias", "SavedMean", "SavedVariance", "ReserveSpace"})
+      .grad_outs({"Y"})
+      .no_grad({"Mean", "Variance"})
+      .grad_kernel(typed<float, double>(
+          []<class T>(const KernelSite& s) { return batch_norm_grad<T>(s, kRelu, true); }))
+      .sample([](Draw& d) {
+        return batch_norm_sample(d, {4, 2, 3}, 3, {});
+      });
+}
+
+}  // namespace trireme

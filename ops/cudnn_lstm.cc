@@ -1,0 +1,173 @@
+// cudnn_lstm: several layers of long short-term memory, one- or two-directional, over padded steps.
+#include <algorithm>
+
+#include "ir/schema.h"
+#include "ops/random_source.h"
+#include "ops/stacked_lstm.h"
+
+namespace trireme {
+namespace {
+
+void cudnn_lstm_shape(OpView& op) {
+  const ValueInfo& input = op.in("Input");
+  if (input.shape.rank() != 3) {
+    throw op.error(cat("Input has shape ", input.shape)).fix("give Input [time, batch, width]");
+  }
+  const LstmSizes sizes(op);
+  const Dim states(sizes.layers * sizes.directions);
+  for (const char* slot : {"InitH", "InitC"}) {
+    const Shape& state = op.in(slot).shape;
+    if (state.may_equal({states, input.shape[1], Dim(sizes.hidden)})) continue;
+    throw op
+        .error(cat(slot, " has shape ", state, " but ", sizes.layers, " layers in ",
+                   sizes.directions, " directions need [", states, ", ", input.shape[1], ", ",
+                   sizes.hidden, "]"))
+        .fix("give one state for every layer and direction");
+  }
+  if (input.shape[2].known() && !op.in("W").shape.numel().may_equal(sizes.weights())) {
+    throw op
+        .error(cat("W has ", op.in("W").shape.numel(), " numbers but ", sizes.weights(),
+                   " are needed"))
+        .fix("make W of all matrices and both biases of every layer and direction");
+  }
+  const Shape state = {states, input.shape[1], Dim(sizes.hidden)};
+  op.set_out("Out", input.dtype,
+             {input.shape[0], input.shape[1], Dim(sizes.directions * sizes.hidden)});
+  for (const char* slot : {"last_h", "last_c", "LastH", "LastC"}) {
+    op.set_out(slot, input.dtype, state);
+  }
+  for (const char* slot : {"Reserve", "StateOut"}) op.set_out(slot, input.dtype, Shape{0});
+}
+
+// Which numbers dropout draws: those of the variable Out, in the op and in its gradient.
+struct LstmDropout {
+  double drop;
+  RandomSource source;
+
+  LstmDropout(const KernelSite& site, const std::string& out_name)
+      : drop(site.attr<bool>("is_test") ? 0 : site.attr<float>("dropout_prob")),
+        source(site.attr<int32_t>("seed") > 0
+                   ? std::optional(static_cast<uint64_t>(site.attr<int32_t>("seed")))
+                   : std::nullopt,
+               stream_of(out_name), Draws::change) {}
+
+  template <class T>
+  void run(StackedLstm<T>& lstm, const T* x, const KernelArgs& k) const {
+    if (drop == 0) return lstm.forward(x, 0, nullptr);
+    const Philox numbers = source.philox(k);
+    lstm.forward(x, drop, &numbers);
+  }
+};
+
+int present(int first, int second) { return first >= 0 ? first : second; }
+
+template <class T>
+BoundKernel cudnn_lstm(const KernelSite& site, Product<T> product) {
+  const int x = site.position("Input"), h0 = site.position("InitH"), c0 = site.position("InitC"),
+            w = site.position("W"), out = site.out_position("Out");
+  const int h = present(site.out_position("last_h"), site.out_position("LastH"));
+  const int c = present(site.out_position("last_c"), site.out_position("LastC"));
+  return BoundKernel([=, sizes = LstmSizes(site),
+                      dropout = LstmDropout(site, stream_name(site, "Out"))](const KernelArgs& k) {
+    StackedLstm<T> lstm(sizes, product, k.in<T>(w), k.in<T>(h0), k.in<T>(c0));
+    dropout.run(lstm, k.in<T>(x), k);
+    std::copy(lstm.out().begin(), lstm.out().end(), k.out<T>(out));
+    if (sizes.time > 0) return lstm.last_states(out_or_null<T>(k, h), out_or_null<T>(k, c));
+    const int64_t states = sizes.layers * sizes.directions * sizes.state();
+    if (k.has_out(h)) std::copy_n(k.in<T>(h0), states, k.out<T>(h));
+    if (k.has_out(c)) std::copy_n(k.in<T>(c0), states, k.out<T>(c));
+  });
+}
+
+template <class T>
+BoundKernel cudnn_lstm_grad(const KernelSite& site, Product<T> product) {
+  const int x = site.position("Input"), h0 = site.position("InitH"), c0 = site.position("InitC"),
+            w = site.position("W"), dout = site.position("Out@GRAD");
+  const int dh = present(site.position("last_h@GRAD"), site.position("LastH@GRAD"));
+  const int dc = present(site.position("last_c@GRAD"), site.position("LastC@GRAD"));
+  const int dx = site.out_position("Input@GRAD"), dw = site.out_position("W@GRAD"),
+            dh0 = site.out_position("InitH@GRAD"), dc0 = site.out_position("InitC@GRAD");
+  return BoundKernel([=, sizes = LstmSizes(site),
+                      dropout = LstmDropout(site, site.in("Out").name)](const KernelArgs& k) {
+    StackedLstm<T> lstm(sizes, product, k.in<T>(w), k.in<T>(h0), k.in<T>(c0));
+    dropout.run(lstm, k.in<T>(x), k);
+    lstm.backward({.dout = in_or_null<T>(k, dout),
+                   .dlast_h = in_or_null<T>(k, dh),
+                   .dlast_c = in_or_null<T>(k, dc),
+                   .dx = out_or_null<T>(k, dx),
+                   .dw = out_or_null<T>(k, dw),
+                   .dh0 = out_or_null<T>(k, dh0),
+                   .dc0 = out_or_null<T>(k, dc0)});
+  });
+}
+
+OpSample cudnn_lstm_sample(Draw& draw, bool two_ways, float drop) {
+  OpSample sample;
+  const int64_t layers = draw.size(1, 2), hidden = draw.size(1, 2), batch = draw.size(1, 2),
+                width = draw.size(1, 3), directions = two_ways ? 2 : 1;
+  int64_t weights = 0;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    weights += directions * 4 * hidden * ((layer == 0 ? width : directions * hidden) + hidden + 2);
+  }
+  sample.inputs["Input"] = {draw.uniform({draw.size(1, 3), batch, width})};
+  sample.inputs["InitH"] = {draw.uniform({layers * directions, batch, hidden})};
+  sample.inputs["InitC"] = {draw.uniform({layers * directions, batch, hidden})};
+  sample.inputs["W"] = {draw.uniform({weights})};
+  sample.attrs["hidden_size"] = static_cast<int32_t>(hidden);
+  sample.attrs["num_layers"] = static_cast<int32_t>(layers);
+  sample.attrs["is_bidirec"] = two_ways;
+  sample.attrs["dropout_prob"] = drop;
+  sample.attrs["seed"] = 5;
+  return sample;
+}
+
+}  // namespace
+
+void register_cudnn_lstm(Registry& ops) {
+  const auto forward = []<class T>(const KernelSite& site, Product<T> product) {
+    return cudnn_lstm<T>(site, product);
+  };
+  const auto backward = []<class T>(const KernelSite& site, Product<T> product) {
+    return cudnn_lstm_grad<T>(site, product);
+  };
+  ops.op("cudnn_lstm")
+      .doc("Layers of long short-term memory over padded steps, with dropout between the layers")
+      .in("Input", "[time, batch, width]")
+      .in("InitH", "[layers * directions, batch, hidden]: the hidden states before the first step")
+      .in("InitC", "[layers * directions, batch, hidden]: the cells before the first step")
+      .in("W", "all weights, flat: matrices of every layer and direction, then their biases")
+      .in_optional("Cache", "kept for files; not used")
+      .out("Out", "[time, batch, directions * hidden]")
+      .out_optional("last_h", "[layers * directions, batch, hidden]: after the last step")
+      .out_optional("last_c", "[layers * directions, batch, hidden]: the cells then")
+      .out_optional("LastH", "last_h as 2.x names it")
+      .out_optional("LastC", "last_c as 2.x names it")
+      .out_optional("Reserve", "empty: nothing needs to be kept")
+      .out_optional("StateOut", "empty: nothing needs to be kept")
+      .attr("max_len", 20, "accepted; changes no result")
+      .attr("dropout_prob", 0.0f, "how much of a layer's input is dropped, the first one's not")
+      .between(0, 1)
+      .attr("is_bidirec", false, "a second direction runs from the last step to the first")
+      .attr("input_size", 10, "accepted; the width is Input's")
+      .attr("hidden_size", 100, "width of the hidden state")
+      .at_least(1)
+      .attr("num_layers", 1, "how many layers stand on each other")
+      .at_least(1)
+      .attr("is_test", false, "nothing is dropped")
+      .attr("seed", -1, "of dropout; not positive: the process's own")
+      .shape(cudnn_lstm_shape)
+      .kernel(with_blas(forward), "blas")
+      .kernel(with_reference(forward))
+      .grad({"Input", "InitH", "InitC", "W", "Cache", "Out"})
+      .grad_outs({"Out"})
+      .grad_outs_if_any({"last_h", "last_c", "LastH", "LastC"})
+      .no_grad({"Cache"})
+      .grad_kernel(with_blas(backward), "blas")
+      .grad_kernel(with_reference(backward))
+      .traits({.random = true})
+      .sample([](Draw& draw) { return cudnn_lstm_sample(draw, false, 0); })
+      .sample([](Draw& draw) { return cudnn_lstm_sample(draw, true, 0); })
+      .sample([](Draw& draw) { return cudnn_lstm_sample(draw, true, 0.4f); });
+}
+
+}  // namespace trireme
