@@ -9,7 +9,7 @@ from .version import full_version as __version__
 from .version import trireme_version
 from . import fluid, version
 from .batch import batch
-from . import device, nn, optimizer, reader, regularizer, static, tensor
+from . import dataset, device, nn, optimizer, reader, regularizer, static, tensor
 from .fluid import framework as _framework
 from .fluid.core import CPUPlace, CUDAPinnedPlace, CUDAPlace, VarType as _VarType
 from .fluid.framework import get_flags, set_flags, require_version as _require_version
@@ -85,7 +85,7 @@ def to_tensor(*args, **kwargs):
 
 
 def __getattr__(name):
-    if name in ('dataset', 'vision', 'text', 'distributed', 'jit', 'amp', 'Model', 'io', 'metric',
+    if name in ('vision', 'text', 'distributed', 'jit', 'amp', 'Model', 'io', 'metric',
                 'inference', 'incubate', 'hapi', 'distribution', 'sparse', 'linalg', 'fft'):
         raise NotImplementedError(f'paddle.{name} is not built yet in Trireme')
     raise AttributeError(f'module paddle has no attribute {name!r}')
