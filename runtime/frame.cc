@@ -7,6 +7,7 @@
 
 #include "compile/memory_plan.h"
 #include "core/text.h"
+#include "runtime/profiler.h"
 
 namespace trireme {
 namespace {
@@ -359,6 +360,9 @@ void Frame::run_instruction(int index) {
   args.ins = bound.ins.data();
   args.outs = bound.outs.data();
   args.run = this;
+  const bool timed = profiling_on();
+  const auto start =
+      timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
   // The number of parts is the kernel's, whoever runs them: results do not depend on the team.
   try {
     Team* team = bound.cut && settings_->team ? settings_->team->team() : nullptr;
@@ -375,6 +379,7 @@ void Frame::run_instruction(int index) {
     } else {
       bound.kernel.run(args);
     }
+    if (timed) record(index, start);
     if (settings_->check_nan_inf) check_finite(index);
   } catch (Error& e) {
     add_node_context(e, plan_.graph.nodes[plan_.instructions[index].node], fact_pointers_);
@@ -388,6 +393,12 @@ void Frame::run_instruction(int index) {
       settings_->poll();
     }
   }
+}
+
+void Frame::record(int index, std::chrono::steady_clock::time_point start) const {
+  const Node& node = plan_.graph.nodes[plan_.instructions[index].node];
+  record_instruction(node.origin.get(), index,
+                     node.origin ? node.origin->op_type : node.schema->type(), start);
 }
 
 void Frame::run_region(int index) {

@@ -66,6 +66,7 @@ class Frame : public RunContext {
   void prepare(int value, bool shared);
   void run_segments();
   void run_instruction(int index);
+  void record(int index, std::chrono::steady_clock::time_point start) const;
   bool late_facts_changed(const Instruction& instruction);
   void write_back();
   void check_finite(int index);

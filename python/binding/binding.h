@@ -119,6 +119,7 @@ void bind_backward(py::module_& m);
 void bind_executor(py::module_& m);
 void bind_compiled_program(py::module_& m);
 void bind_flags(py::module_& m);
+void bind_profiler(py::module_& m);
 void bind_registry(py::module_& m);
 void bind_param_attrs(py::module_& m);
 void bind_initializers(py::module_& m);

@@ -21,6 +21,7 @@ PYBIND11_MODULE(_trireme, m) {
   bind_executor(m);
   bind_compiled_program(m);
   bind_flags(m);
+  bind_profiler(m);
   bind_registry(m);
   bind_initializers(m);
   bind_regularizers(m);

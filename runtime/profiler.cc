@@ -1,0 +1,178 @@
+#include "runtime/profiler.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "core/text.h"
+
+namespace trireme {
+
+std::atomic<bool> profiling::is_on = false;
+
+namespace {
+
+// One lock for all threads: ops are many microseconds long, and recording is rarely on.
+struct Records {
+  std::mutex mutex;
+  std::vector<ProfileEvent> events;
+  uint64_t generation = 0;  // rises when events are taken away
+};
+
+Records& records() {
+  static Records all;
+  return all;
+}
+
+int thread_number() {
+  static std::atomic<int> next = 0;
+  thread_local const int mine = next++;
+  return mine;
+}
+
+// The event that this thread may still extend.
+struct Latest {
+  const void* origin = nullptr;
+  int index = -1;
+  size_t event = 0;
+  uint64_t generation = 0;
+};
+thread_local Latest latest;
+
+int64_t nanoseconds(std::chrono::steady_clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+struct Row {
+  std::string name;
+  int64_t calls = 0, total = 0, min = 0, max = 0;
+  double average() const { return static_cast<double>(total) / static_cast<double>(calls); }
+};
+
+std::vector<Row> rows_of(const std::vector<ProfileEvent>& events) {
+  std::vector<const ProfileEvent*> by_end;
+  for (const ProfileEvent& event : events) by_end.push_back(&event);
+  std::ranges::stable_sort(by_end, {}, &ProfileEvent::end);
+  std::vector<Row> rows;
+  std::map<std::pair<int, std::string>, size_t> found;
+  for (const ProfileEvent* event : by_end) {
+    const auto [at, is_new] = found.try_emplace({event->thread, event->op}, rows.size());
+    const int64_t time = event->end - event->start;
+    if (is_new) rows.push_back({cat("thread", event->thread, "::", event->op), 0, 0, time, time});
+    Row& row = rows[at->second];
+    ++row.calls;
+    row.total += time;
+    row.min = std::min(row.min, time);
+    row.max = std::max(row.max, time);
+  }
+  return rows;
+}
+
+// As in the original, the largest comes first.
+void sort_rows(std::vector<Row>& rows, ProfileOrder order) {
+  const auto by = [&](auto key) { std::ranges::stable_sort(rows, std::ranges::greater(), key); };
+  switch (order) {
+    case ProfileOrder::first_end:
+      return;
+    case ProfileOrder::calls:
+      return by(&Row::calls);
+    case ProfileOrder::total:
+      return by(&Row::total);
+    case ProfileOrder::max:
+      return by(&Row::max);
+    case ProfileOrder::min:
+      return by(&Row::min);
+    case ProfileOrder::average:
+      return by(&Row::average);
+  }
+}
+
+template <class... Args>
+std::string formatted(const char* format, Args... args) {
+  char line[256];
+  std::snprintf(line, sizeof(line), format, args...);
+  return line;
+}
+
+}  // namespace
+
+void start_profiling() { profiling::is_on = true; }
+
+std::vector<ProfileEvent> stop_profiling() {
+  profiling::is_on = false;
+  const std::lock_guard lock(records().mutex);
+  ++records().generation;
+  return std::exchange(records().events, {});
+}
+
+void reset_profiling() {
+  const std::lock_guard lock(records().mutex);
+  ++records().generation;
+  records().events.clear();
+}
+
+void record_instruction(const void* origin, int index, std::string_view op,
+                        std::chrono::steady_clock::time_point start) {
+  const int64_t end = nanoseconds(std::chrono::steady_clock::now());
+  const std::lock_guard lock(records().mutex);
+  if (!profiling_on()) return;  // stopped meanwhile
+  Records& all = records();
+  if (origin && latest.origin == origin && latest.index + 1 == index &&
+      latest.generation == all.generation) {
+    all.events[latest.event].end = end;
+    latest.index = index;
+    return;
+  }
+  latest = {origin, index, all.events.size(), all.generation};
+  all.events.push_back({std::string(op), thread_number(), nanoseconds(start), end});
+}
+
+std::string profile_table(const std::vector<ProfileEvent>& events, ProfileOrder order) {
+  std::vector<Row> rows = rows_of(events);
+  sort_rows(rows, order);
+  int64_t all = 0;
+  size_t width = 20;
+  for (const Row& row : rows) {
+    all += row.total;
+    width = std::max(width, row.name.size());
+  }
+  const auto cell = [&](std::string name) {
+    name.resize(width, ' ');
+    return name;
+  };
+  std::string text =
+      "------------------------->     Profiling Report     <-------------------------\n";
+  text += "\nPlace: CPU\nTime unit: ms\n\n";
+  text += cell("Event") + formatted("  %-10s  %-12s  %-12s  %-12s  %-12s  %-10s\n", "Calls",
+                                    "Total", "Min.", "Max.", "Ave.", "Ratio.");
+  for (const Row& row : rows) {
+    text += cell(row.name) +
+            formatted("  %-10lld  %-12.6g  %-12.6g  %-12.6g  %-12.6g  %-10.6g\n",
+                      static_cast<long long>(row.calls), static_cast<double>(row.total) / 1e6,
+                      static_cast<double>(row.min) / 1e6, static_cast<double>(row.max) / 1e6,
+                      row.average() / 1e6,
+                      all ? static_cast<double>(row.total) / static_cast<double>(all) : 0.0);
+  }
+  return text;
+}
+
+// Op types are identifiers, so nothing in a name needs escaping.
+std::string profile_timeline(const std::vector<ProfileEvent>& events) {
+  int64_t zero = 0;
+  if (!events.empty()) zero = std::ranges::min(events, {}, &ProfileEvent::start).start;
+  std::string text = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";
+  const char* between = "\n";
+  for (const ProfileEvent& event : events) {
+    text += cat(between, "{\"name\": \"", event.op,
+                "\", \"ph\": \"X\", \"pid\": 0, \"tid\": ", event.thread);
+    text +=
+        formatted(", \"ts\": %.3f, \"dur\": %.3f}", static_cast<double>(event.start - zero) / 1e3,
+                  static_cast<double>(event.end - event.start) / 1e3);
+    between = ",\n";
+  }
+  return text + "\n]}\n";
+}
+
+}  // namespace trireme
