@@ -145,6 +145,12 @@ class BlockLowering {
       return;
     }
     if (op.type() == "fetch") return;  // what is fetched is the caller's list
+    if (op.type() == "read") {
+      check_read(op);
+      return;
+    }
+    // A reader is its queue, which the caller keeps; there is nothing to make.
+    if (op.type() == "create_py_reader" || op.type() == "create_double_buffer_reader") return;
 
     const OpSchema& schema = op_table().get(op.type());
     auto attrs = std::make_shared<Attrs>(op.attrs());
@@ -247,6 +253,16 @@ class BlockLowering {
       if (graph_.values[outs[i]].info.name.empty())
         graph_.values[outs[i]].info.name = result_names[i];
       write(result_names[i], outs[i]);
+    }
+  }
+
+  // The caller takes a batch out of the reader and feeds it.
+  void check_read(const Op& op) const {
+    for (const std::string& name : op.output("Out")) {
+      if (find(name)) continue;
+      throw Error(ErrorKind::precondition,
+                  cat("reader ", op.input("Reader").at(0), " gave no ", name))
+          .fix(cat("run the program where the reader was made, or feed '", name, "'"));
     }
   }
 

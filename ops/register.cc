@@ -66,6 +66,7 @@ void register_optimizer_norm(Registry& ops);
 void register_average(Registry& ops);
 void register_control(Registry& ops);
 void register_host(Registry& ops);
+void register_reader(Registry& ops);
 
 void register_all_ops(Registry& ops) {
   register_primitive_elementwise(ops);
@@ -130,6 +131,7 @@ void register_all_ops(Registry& ops) {
   register_average(ops);
   register_control(ops);
   register_host(ops);
+  register_reader(ops);
 }
 
 }  // namespace trireme

@@ -72,5 +72,3 @@ def test_a_loader_yields_what_run_takes(exe):
     assert sums == [2, 10]
     loader.set_batch_generator(lambda: iter([[np.ones((3, 2), 'float32')]]), fluid.cpu_places(1))
     assert [exe.run(feed=feed, fetch_list=[out])[0].item() for feed in loader] == [6]
-    with pytest.raises(NotImplementedError):
-        fluid.io.DataLoader.from_generator([x], 4, iterable=False)

@@ -120,6 +120,27 @@ def _check_fetch_ops(program, names):
         raise Exception(f'the program fetches {targets}; fetch_list asks for {names}')
 
 
+def _with_readers(program, reads, feed, devices):
+    """feed, with a batch out of every reader; for several devices a list of as many dicts."""
+    from .reader import _find_reader
+    feed = feed or {}
+    if not isinstance(feed, dict):
+        raise TypeError('feed must be a dict when the program reads from a reader')
+    batches = [dict(feed) for _ in range(devices)]
+    for name, targets in reads:
+        if all(target in feed for target in targets):
+            continue  # fed by hand
+        loader = _find_reader(program, name)
+        if loader is None:
+            raise RuntimeError(f'the program reads from {name}, and no DataLoader or py_reader of '
+                               f'this process fills it: make one, or feed {targets}')
+        taken = loader._take(devices)
+        batches = batches[:len(taken)]
+        for batch, more in zip(batches, taken):
+            batch.update(more)
+    return batches
+
+
 class Executor:
     """Runs programs on one place. place may also be a text such as 'cpu'."""
 
@@ -127,6 +148,7 @@ class Executor:
         self.place = core.CPUPlace() if place is None else _get_paddle_place(place)
         self._engine = _C.Executor(self.place)
         self._closed = False
+        self._reads_of = {}  # (program id, version) -> its `read` ops
         self._feed_ops_of = {}  # (program id, version) -> whether it has feed or fetch ops
 
     def close(self):
@@ -143,6 +165,15 @@ class Executor:
             known = any(op.type in ('feed', 'fetch') for op in program.global_block().ops)
             self._feed_ops_of[key] = known
         return known
+
+    def _reads(self, program):
+        """The `read` ops of a program: (reader, the variables it fills)."""
+        key = (program._id, program._version)
+        if key not in self._reads_of:
+            self._reads_of.clear()
+            self._reads_of[key] = [(op.input('Reader')[0], op.output('Out'))
+                                   for op in program.global_block().ops if op.type == 'read']
+        return self._reads_of[key]
 
     def run(self, program=None, feed=None, fetch_list=None, feed_var_name='feed',
             fetch_var_name='fetch', scope=None, return_numpy=True, use_program_cache=False,
@@ -174,6 +205,12 @@ class Executor:
         if compiled is None and self._has_feed_or_fetch_ops(program):
             _check_feed_ops(program, feed, feed_var_name)
             _check_fetch_ops(program, names)
+        reads = self._reads(program)
+        if reads:
+            devices = compiled._device_count() if compiled is not None else 1
+            feed = _with_readers(program, reads, feed, devices)
+            if len(feed) == 1 and devices == 1:
+                feed = feed[0]
         if _schedules:
             _write_scheduled_rate(program, scope)
         prune = use_prune or has_optimizers

@@ -1,13 +1,76 @@
-"""DataLoader and PyReader: generators of samples or batches become feed dicts, read ahead."""
+"""DataLoader and PyReader: generators of samples or batches become feed dicts, read ahead.
+
+With iterable=False the program holds a `read` op, and Executor.run takes a batch out of the loader's
+queue before each run: at the end of the data it raises core.EOFException, and nothing has run.
+"""
+import queue
+import threading
+import weakref
+
 import numpy as np
+
+import _trireme as _C
 
 from .. import reader as _readers
 from ..batch import batch as _batch
 from . import core
 from .data_feeder import DataFeeder, convert_dtype
-from .framework import _get_paddle_place
+from .framework import _get_paddle_place, default_main_program, default_startup_program
 
 __all__ = ['DataLoader', 'PyReader']
+
+# Who fills the readers that `read` ops name. Programs built apart may use one name for two readers,
+# so the program counts first; clones of a program read from the same one.
+_reader_of_program = weakref.WeakValueDictionary()  # (program id, reader name) -> loader
+_reader_of_name = weakref.WeakValueDictionary()
+
+
+def _find_reader(program, name):
+    return _reader_of_program.get((program._id, name)) or _reader_of_name.get(name)
+
+
+class _BatchQueue:
+    """A thread that fills a bounded queue with what batches() yields."""
+
+    def __init__(self, batches, capacity):
+        self._waiting = queue.Queue(capacity)
+        self._stopped = threading.Event()
+        self._end = None  # how the data ended: (error or None,)
+        self._thread = threading.Thread(target=self._fill, args=(batches,), daemon=True)
+        self._thread.start()
+
+    def _put(self, item):
+        while not self._stopped.is_set():
+            try:
+                self._waiting.put(item, timeout=0.1)
+                return True
+            except queue.Full:
+                pass
+        return False
+
+    def _fill(self, batches):
+        error = None
+        try:
+            for batch in batches():
+                if not self._put((batch, None)):
+                    return
+        except BaseException as problem:  # raised where the batch is asked for
+            error = problem
+        self._put((None, (error,)))
+
+    def take(self):
+        """The next batch; core.EOFException at the end, or what the generator raised."""
+        if self._end is None:
+            batch, self._end = self._waiting.get()
+            if self._end is None:
+                return batch
+        if self._end[0] is not None:
+            raise self._end[0]
+        raise core.EOFException('There is no next data: call reset(), then start() for another pass')
+
+    def stop(self):
+        self._stopped.set()
+        self._thread.join()
 
 
 def _as_places(places):
@@ -19,10 +82,6 @@ class _GeneratorLoader:
     """Iterates over lists of feed dicts, one dict for each place."""
 
     def __init__(self, feed_list, capacity, use_double_buffer, iterable, return_list, drop_last):
-        if not iterable:
-            raise NotImplementedError(
-                'DataLoader with iterable=False is not built yet in Trireme: pass iterable=True and '
-                'feed what it yields to Executor.run')
         if capacity is None or capacity <= 0:
             raise ValueError(f'capacity must be positive, got {capacity}')
         self._feed_list = list(feed_list or [])
@@ -32,6 +91,50 @@ class _GeneratorLoader:
         self._drop_last = drop_last
         self._places = [core.CPUPlace()]
         self._dicts = None
+        self._iterable = iterable
+        self._queue = None
+        if not iterable:
+            if not self._feed_list:
+                raise ValueError('feed_list must be given when iterable is False')
+            self._append_read_op()
+
+    def _append_read_op(self, name=None):
+        """A READER variable in both programs, made in the startup program and read in the main."""
+        name = name or _C.generate_name('create_py_reader')
+        self._reader_name = name
+        main, startup = default_main_program(), default_startup_program()
+        _reader_of_program[(main._id, name)] = _reader_of_name[name] = self
+        kinds = core.VarDesc.VarType
+        queue_name = _C.generate_name('lod_tensor_blocking_queue')
+        startup_block = startup.global_block()
+        startup_block.create_var(name=queue_name, type=kinds.RAW, persistable=True)
+        for block in (startup_block, main.global_block()):
+            block.create_var(name=name, type=kinds.READER, persistable=True)
+        shapes = [list(var.shape) for var in self._feed_list]
+        startup_block.append_op(
+            type='create_py_reader', inputs={'blocking_queue': [queue_name]}, outputs={'Out': [name]},
+            attrs={'shape_concat': [extent for shape in shapes for extent in shape],
+                   'ranks': [len(shape) for shape in shapes],
+                   'lod_levels': [var.lod_level for var in self._feed_list],
+                   'dtypes': [int(var.dtype) for var in self._feed_list],
+                   'need_check_feed': [0 for _ in shapes]})
+        main.global_block().append_op(type='read', inputs={'Reader': [name]},
+                                      outputs={'Out': self._feed_list},
+                                      attrs={'drop_last': self._drop_last})
+
+    def _take(self, count):
+        """count feed dicts, one for each device; core.EOFException when there are not so many."""
+        if self._queue is None:
+            raise RuntimeError(f'reader {self._reader_name} was not started: call start() before '
+                               'Executor.run')
+        taken = []
+        try:
+            for _ in range(count):
+                taken.append(self._queue.take())
+        except core.EOFException:
+            if self._drop_last or not taken:
+                raise
+        return taken
 
     def _set(self, dicts, places):
         if places is not None:
@@ -63,6 +166,9 @@ class _GeneratorLoader:
         return self._set(dicts, places)
 
     def __iter__(self):
+        if not self._iterable:
+            raise RuntimeError('a DataLoader with iterable=False is not iterated over: call start(), '
+                               'then Executor.run until core.EOFException')
         assert self._dicts is not None, 'the data of the DataLoader is not set: call set_*_generator'
         dicts = _readers.buffered(self._dicts, self._capacity) if self._ahead else self._dicts
         group = []
@@ -83,9 +189,24 @@ class _GeneratorLoader:
         return lists[0] if len(lists) == 1 else lists
 
     def start(self):
-        raise RuntimeError('start() is for a DataLoader with iterable=False; iterate over this one')
+        """Begins a pass over the data: a thread fills the queue from now on."""
+        self._check_not_iterable('start')
+        if self._queue is not None:
+            raise RuntimeError('the reader is started already: call reset() first')
+        assert self._dicts is not None, 'the data of the DataLoader is not set: call set_*_generator'
+        self._queue = _BatchQueue(self._dicts, self._capacity)
 
-    reset = start
+    def reset(self):
+        """Ends the pass, whether or not the data has ended; start() begins another."""
+        self._check_not_iterable('reset')
+        if self._queue is not None:
+            self._queue.stop()
+            self._queue = None
+
+    def _check_not_iterable(self, method):
+        if self._iterable:
+            raise RuntimeError(f'{method}() is for a DataLoader with iterable=False; iterate over '
+                               'this one')
 
 
 def _tensor(value, var):
@@ -125,3 +246,36 @@ class PyReader(_GeneratorLoader):
 
     def decorate_batch_generator(self, reader, places=None):
         self.set_batch_generator(reader, places)
+
+
+class _PyReaderLayer(_GeneratorLoader):
+    """What layers.py_reader returns; the `read` op comes with layers.read_file."""
+
+    def __init__(self, feed_list, capacity, use_double_buffer, name):
+        super().__init__(feed_list, capacity, use_double_buffer, True, False, True)
+        self._iterable = False
+        self._name = name
+        self._reader_name = name or 'py_reader'
+        self._was_read = False
+
+    def _read_file(self):
+        if not self._was_read:
+            self._append_read_op(self._name)
+            self._was_read = True
+        return self._feed_list[0] if len(self._feed_list) == 1 else list(self._feed_list)
+
+    name = property(lambda self: self._reader_name)
+
+    def decorate_paddle_reader(self, reader, places=None):
+        """reader() yields batches: lists of samples, as paddle.batch makes them."""
+        self.set_sample_list_generator(reader, places)
+
+    def decorate_tensor_provider(self, reader, places=None):
+        """reader() yields batches that are arrays already."""
+        self.set_batch_generator(reader, places)
+
+    decorate_sample_list_generator = decorate_paddle_reader
+    decorate_batch_generator = decorate_tensor_provider
+
+    def decorate_sample_generator(self, sample_generator, batch_size, drop_last=True, places=None):
+        self.set_sample_generator(sample_generator, batch_size, drop_last, places)

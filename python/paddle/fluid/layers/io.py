@@ -1,19 +1,52 @@
-"""Data variables; readers are not built yet."""
+"""Data variables, and readers that fill them from a queue."""
+import _trireme as _C
 from _trireme import data
 
 __all__ = ['data', 'read_file', 'double_buffer', 'py_reader', 'create_py_reader_by_data', 'load']
 
 
-def _not_built(name):
-    def layer(*args, **kwargs):
-        raise NotImplementedError(f'layers.{name} is not built yet in Trireme: feed batches with '
-                                  'Executor.run')
-    layer.__name__ = name
-    return layer
+def _loader(feed_list, capacity, use_double_buffer, name):
+    from ..reader import _PyReaderLayer
+    return _PyReaderLayer(feed_list, capacity, use_double_buffer, name)
 
 
-read_file = _not_built('read_file')
-double_buffer = _not_built('double_buffer')
-py_reader = _not_built('py_reader')
-create_py_reader_by_data = _not_built('create_py_reader_by_data')
-load = _not_built('load')
+def py_reader(capacity, shapes, dtypes, lod_levels=None, name=None, use_double_buffer=True):
+    """A reader of batches with these shapes; read_file gives its variables.
+
+    decorate_paddle_reader or decorate_tensor_provider say where the data comes from; start() begins
+    a pass, which ends in core.EOFException, and reset() ends it.
+    """
+    lod_levels = lod_levels or [0] * len(shapes)
+    if not len(shapes) == len(dtypes) == len(lod_levels):
+        raise ValueError(f'py_reader has {len(shapes)} shapes, {len(dtypes)} dtypes and '
+                         f'{len(lod_levels)} lod_levels')
+    block = _C.default_main_program().current_block()
+    prefix = name or 'py_reader'
+    variables = [block.create_var(name=_C.generate_name(prefix + '.data'), shape=list(shape),
+                                  dtype=dtype, lod_level=lod_level, stop_gradient=True)
+                 for shape, dtype, lod_level in zip(shapes, dtypes, lod_levels)]
+    return _loader(variables, capacity, use_double_buffer, name)
+
+
+def create_py_reader_by_data(capacity, feed_list, name=None, use_double_buffer=True):
+    """A reader that fills data variables which exist already."""
+    return _loader(feed_list, capacity, use_double_buffer, name)
+
+
+def read_file(reader):
+    """The variables of a reader's batch: one, or a list."""
+    return reader._read_file()
+
+
+def double_buffer(reader, place=None, name=None):
+    """The reader itself: its thread reads ahead of the program already."""
+    return reader
+
+
+def load(out, file_path, load_as_fp16=None):
+    """Fills a variable from a file when the program runs."""
+    attrs = {'file_path': file_path}
+    if load_as_fp16 is not None:
+        attrs['load_as_fp16'] = load_as_fp16
+    _C.default_main_program().current_block().append_op(type='load', inputs={},
+                                                        outputs={'Out': [out]}, attrs=attrs)
