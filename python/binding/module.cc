@@ -32,6 +32,9 @@ PYBIND11_MODULE(_trireme, m) {
   bind_layers_tensor(m);
   bind_layers_loss(m);
   bind_layers_sequence(m);
+  bind_layers_convolution(m);
+  bind_layers_structured(m);
+  bind_py_func(m);
   bind_layers_schedule(m);
   bind_layers_control(m);
   bind_nets(m);

@@ -6,21 +6,26 @@ from the op table when they are first named (generated.py).
 import _trireme as _C
 from _trireme import (
     accuracy, assign, auc, autoincreased_step_counter, batch_norm, cast, clip, clip_by_norm, concat,
-    conv2d, cos_sim, cosine_decay, create_global_var, create_parameter, create_tensor, cross_entropy,
-    data, dropout, dynamic_gru, dynamic_lstm, embedding, expand, exponential_decay, fc,
-    fill_constant, fill_constant_batch_size_like, flatten, gather, gaussian_random,
-    get_tensor_from_selected_rows, increment, inverse_time_decay, label_smooth, layer_norm,
-    linear_lr_warmup, lod_reset, log_loss, logical_and, logical_not, logical_or, matmul, mean,
-    merge_selected_rows, mul, natural_exp_decay, noam_decay, one_hot, ones_like, piecewise_decay,
-    polynomial_decay, pool2d, reshape, scale, sequence_conv, sequence_expand, sequence_first_step,
-    sequence_last_step, sequence_pool, sequence_softmax, shape, sigmoid_cross_entropy_with_logits,
-    slice, softmax, softmax_with_cross_entropy, split, square_error_cost, squeeze, stack, sums, topk,
-    transpose, uniform_random, unsqueeze, zeros_like, _decay_step_counter)
+    conv2d, conv2d_transpose, conv3d, conv3d_transpose, cos_sim, cosine_decay, create_global_var,
+    create_parameter, create_tensor, crf_decoding, cross_entropy, data, dropout, dynamic_gru,
+    dynamic_lstm, dynamic_lstmp, embedding, expand, exponential_decay, fc, fill_constant,
+    fill_constant_batch_size_like, flatten, gather, gaussian_random, get_tensor_from_selected_rows,
+    group_norm, gru_unit, hsigmoid, increment, instance_norm, inverse_time_decay, label_smooth,
+    layer_norm, linear_chain_crf, linear_lr_warmup, lod_reset, log_loss, logical_and, logical_not,
+    logical_or, matmul, mean, merge_selected_rows, mul, natural_exp_decay, nce, noam_decay, one_hot,
+    ones_like, piecewise_decay, polynomial_decay, pool2d, prelu, reshape, scale, sequence_conv,
+    sequence_expand, sequence_first_step, sequence_last_step, sequence_pool, sequence_softmax,
+    shape, sigmoid_cross_entropy_with_logits, slice, softmax, softmax_with_cross_entropy, split,
+    square_error_cost, squeeze, stack, sums, topk, transpose, uniform_random, unsqueeze, zeros_like,
+    _decay_step_counter)
 
 from . import control_flow, detection, generated, io, learning_rate_scheduler, math_op_patch
 from . import more as _more
+from . import structured as _structured
 from .control_flow import *
+from .io import *
 from .more import *
+from .structured import *
 
 math_op_patch.monkey_patch_variable()
 
@@ -31,10 +36,8 @@ _RENAMED = {'argmax': 'arg_max', 'argmin': 'arg_min', 'smooth_l1': 'smooth_l1_lo
 
 
 # Layers that make parameters: their op alone would not be the layer.
-_NOT_BUILT = {'bilinear_tensor_product', 'conv2d_transpose', 'conv3d', 'conv3d_transpose',
-              'crf_decoding', 'data_norm', 'dynamic_lstmp', 'group_norm', 'gru_unit', 'hsigmoid',
-              'inplace_abn', 'instance_norm', 'linear_chain_crf', 'lstm', 'lstm_unit', 'nce',
-              'prelu', 'row_conv', 'spectral_norm'}
+_NOT_BUILT = {'bilinear_tensor_product', 'data_norm', 'inplace_abn', 'lstm', 'lstm_unit', 'row_conv',
+              'spectral_norm'}
 
 
 def __getattr__(name):
