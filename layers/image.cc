@@ -148,9 +148,12 @@ Var& pool2d(Var& input, const Pool2dOptions& options, SourceLine line) {
   return out;
 }
 
-Var& batch_norm(Var& input, const BatchNormOptions& options, SourceLine line) {
-  const LineScope scope(line);
-  LayerHelper helper("batch_norm", options.name);
+namespace {
+
+// batch_norm, and what is made like it: parameters, statistics and the op named `type`, which
+// writes `out`, or a variable of its own when that is null.
+Var& append_batch_norm(LayerHelper& helper, const std::string& type, Var& input, Var* out,
+                       const BatchNormOptions& options, Attrs more_attrs = {}) {
   const bool channel_last = is_channel_last(helper, options.data_layout);
   const int rank = input.shape().rank();
   if (rank < 2) helper.check_rank(input, "input", 4);
@@ -177,7 +180,7 @@ Var& batch_norm(Var& input, const BatchNormOptions& options, SourceLine line) {
       {.attr = options.bias_attr, .shape = {channels}, .dtype = dtype, .is_bias = true});
   if (!scale || !bias) {
     throw helper
-        .error(cat(scale ? "bias_attr" : "param_attr", " is false, but batch_norm has both"))
+        .error(cat(scale ? "bias_attr" : "param_attr", " is false, but ", type, " has both"))
         .fix("use ParamAttr(trainable=False) to keep it as it is initialized");
   }
   Var& mean = moving(options.moving_mean_name, 0);
@@ -191,7 +194,7 @@ Var& batch_norm(Var& input, const BatchNormOptions& options, SourceLine line) {
                       {"VarianceOut", variance},
                       {"SavedMean", saved_mean},
                       {"SavedVariance", saved_variance}};
-  const bool new_form = defaults().style == Style::static_2_4;
+  const bool new_form = defaults().style == Style::static_2_4 && type == "batch_norm";
   if (new_form) {
     inputs.push_back({"MeanOut", mean});
     inputs.push_back({"VarianceOut", variance});
@@ -200,15 +203,39 @@ Var& batch_norm(Var& input, const BatchNormOptions& options, SourceLine line) {
     outputs.push_back({"ReserveSpace", helper.create_variable_for_type_inference(
                                            input.dtype(), /*stop_gradient=*/true)});
   }
-  Var& out = options.in_place ? input : helper.create_variable_for_type_inference(input.dtype());
-  outputs.push_back({"Y", out});
-  helper.append_op("batch_norm", inputs, outputs,
-                   {{"momentum", static_cast<float>(options.momentum)},
-                    {"epsilon", static_cast<float>(options.epsilon)},
-                    {"is_test", options.is_test},
-                    {"data_layout", options.data_layout},
-                    {"use_global_stats", options.use_global_stats}});
+  if (!out) out = &helper.create_variable_for_type_inference(input.dtype());
+  outputs.push_back({"Y", *out});
+  Attrs attrs = {{"momentum", static_cast<float>(options.momentum)},
+                 {"epsilon", static_cast<float>(options.epsilon)},
+                 {"is_test", options.is_test},
+                 {"data_layout", options.data_layout},
+                 {"use_global_stats", options.use_global_stats}};
+  attrs.merge(more_attrs);
+  helper.append_op(type, inputs, outputs, std::move(attrs));
+  return *out;
+}
+
+}  // namespace
+
+Var& batch_norm(Var& input, const BatchNormOptions& options, SourceLine line) {
+  const LineScope scope(line);
+  LayerHelper helper("batch_norm", options.name);
+  Var& out =
+      append_batch_norm(helper, "batch_norm", input, options.in_place ? &input : nullptr, options);
   return helper.append_activation(out, options.act);
+}
+
+Var& inplace_abn(Var& input, const InplaceAbnOptions& options, SourceLine line) {
+  const LineScope scope(line);
+  LayerHelper helper("inplace_abn", options.norm.name);
+  const std::string& act = options.norm.act;
+  if (!act.empty() && act != "identity" && act != "leaky_relu" && act != "elu") {
+    throw helper.error(cat("act is \"", act, "\", which cannot be undone"))
+        .fix("use \"identity\", \"leaky_relu\" or \"elu\", or batch_norm with this act");
+  }
+  // The result takes the input's place.
+  return append_batch_norm(helper, "inplace_abn", input, &input, options.norm,
+                           {{"activation", act}, {"alpha", static_cast<float>(options.act_alpha)}});
 }
 
 }  // namespace trireme::layers

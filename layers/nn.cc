@@ -221,4 +221,49 @@ TopK topk(Var& input, const Extent& k, const std::string& name, SourceLine line)
   return {values, indices};
 }
 
+Var& data_norm(Var& input, const DataNormOptions& options, SourceLine line) {
+  const LineScope scope(line);
+  LayerHelper helper("data_norm", options.name);
+  const Shape& shape = input.shape();
+  const int axis = options.data_layout == "NHWC" ? shape.rank() - 1 : 1;
+  if (options.data_layout != "NCHW" && options.data_layout != "NHWC") {
+    throw helper.error(cat("data_layout is \"", options.data_layout, "\""))
+        .fix("use \"NCHW\" or \"NHWC\"");
+  }
+  if (shape.rank() < 2 || !shape[axis].known()) {
+    throw helper.error("the input's number of columns must be known")
+        .fix("declare the input with its last extent");
+  }
+  const std::string prefix = options.name.empty() ? "dn" : options.name;
+  const auto parameter = [&](const std::string& what, double start) -> Var& {
+    return *helper.create_parameter({.attr = ParamAttr{.name = cat(prefix, ".", what),
+                                                       .initializer = initializer::constant(start)},
+                                     .shape = {shape.at(axis)},
+                                     .dtype = input.dtype()});
+  };
+  Attrs attrs = {{"epsilon", static_cast<float>(options.epsilon)},
+                 {"data_layout", options.data_layout},
+                 {"sync_stats", options.sync_stats},
+                 {"summary_decay_rate", static_cast<float>(options.summary_decay_rate)}};
+  if (options.slot_dim > 0) attrs["slot_dim"] = options.slot_dim;
+  VarSlots inputs = {{"X", input}};
+  if (options.enable_scale_and_shift) {
+    attrs["enable_scale_and_shift"] = true;
+    inputs.push_back({"scale_w", parameter("scale_w", options.scale_w)});
+    inputs.push_back({"bias", parameter("bias", options.bias)});
+  }
+  inputs.push_back({"BatchSize", parameter("batch_size", options.batch_size)});
+  inputs.push_back({"BatchSum", parameter("batch_sum", options.batch_sum)});
+  inputs.push_back({"BatchSquareSum", parameter("batch_square_sum", options.batch_square)});
+  const auto temporary = [&](bool stop_gradient) -> Var& {
+    return helper.create_variable(
+        {.dtype = input.dtype(), .stop_gradient = stop_gradient, .has_shape = false});
+  };
+  Var& means = temporary(true);
+  Var& scales = temporary(true);
+  Var& out = options.in_place ? input : temporary(false);
+  helper.append_op("data_norm", inputs, {{"Y", out}, {"Means", means}, {"Scales", scales}}, attrs);
+  return helper.append_activation(out, options.act);
+}
+
 }  // namespace trireme::layers

@@ -85,6 +85,34 @@ struct BatchNormOptions {
 Var& batch_norm(Var& input, const BatchNormOptions& options = {},
                 SourceLine line = SourceLine::here());
 
+struct InplaceAbnOptions {
+  BatchNormOptions norm = {};  // act: identity, leaky_relu or elu; in_place has no effect
+  double act_alpha = 1;
+};
+// batch_norm and an activation that can be undone: the result takes the input's place.
+Var& inplace_abn(Var& input, const InplaceAbnOptions& options = {},
+                 SourceLine line = SourceLine::here());
+
+struct DataNormOptions {
+  std::string act = {};
+  double epsilon = 1e-5;
+  // What the statistics are before any data was seen.
+  double batch_size = 1e4;
+  double batch_sum = 0;
+  double batch_square = 1e4;
+  double scale_w = 1;  // with enable_scale_and_shift
+  double bias = 0;
+  std::string data_layout = "NCHW";
+  bool in_place = false;
+  std::string name = {};  // empty: dn, so two unnamed ones share their statistics
+  int slot_dim = -1;
+  bool sync_stats = false;
+  double summary_decay_rate = 0.9999999;
+  bool enable_scale_and_shift = false;
+};
+Var& data_norm(Var& input, const DataNormOptions& options = {},
+               SourceLine line = SourceLine::here());
+
 struct LayerNormOptions {
   bool scale = true;
   bool shift = true;

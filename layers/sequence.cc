@@ -161,6 +161,72 @@ Var& dynamic_gru(Var& input, const DynamicGruOptions& options, SourceLine line) 
   return hidden;
 }
 
+LstmStates lstm(Var& input, Var& init_h, Var& init_c, const LstmOptions& options, SourceLine line) {
+  const LineScope scope(line);
+  LayerHelper helper("cudnn_lstm", options.name);
+  helper.check_rank(input, "input", 3);
+  if (!input.shape()[2].known()) throw helper.error("the input's last extent must be known");
+  if (options.hidden_size < 1 || options.num_layers < 1) {
+    throw helper.error(cat("hidden_size is ", options.hidden_size, " and num_layers is ",
+                           options.num_layers, "; both must be at least 1"));
+  }
+  const int64_t hidden = options.hidden_size, directions = options.is_bidirec ? 2 : 1;
+  int64_t weights = 0;
+  for (int layer = 0; layer < options.num_layers; ++layer) {
+    const int64_t width = layer == 0 ? input.shape().at(2) : directions * hidden;
+    weights += directions * 4 * hidden * (width + hidden + 2);
+  }
+  Var& weight = *helper.create_parameter({.shape = {weights},
+                                          .dtype = input.dtype(),
+                                          .default_initializer = options.default_initializer});
+  Var& out = helper.create_variable_for_type_inference(input.dtype());
+  Var& last_h = helper.create_variable_for_type_inference(input.dtype());
+  Var& last_c = helper.create_variable_for_type_inference(input.dtype());
+  VarSlots outputs = {{"Out", out}};
+  if (defaults().style == Style::static_2_4) {
+    outputs.push_back({"LastH", last_h});
+    outputs.push_back({"LastC", last_c});
+    for (const char* slot : {"Reserve", "StateOut"}) {
+      outputs.push_back({slot, helper.create_variable_for_type_inference(DType::uint8, true)});
+    }
+  } else {
+    outputs.push_back({"last_h", last_h});
+    outputs.push_back({"last_c", last_c});
+  }
+  Attrs attrs = {{"is_bidirec", options.is_bidirec},
+                 {"input_size", static_cast<int>(input.shape().at(2))},
+                 {"hidden_size", options.hidden_size},
+                 {"num_layers", options.num_layers},
+                 {"is_test", options.is_test},
+                 {"dropout_prob", static_cast<float>(options.dropout_prob)},
+                 {"seed", options.seed}};
+  if (options.max_len > 0) attrs["max_len"] = options.max_len;
+  helper.append_op("cudnn_lstm",
+                   {{"Input", input}, {"InitH", init_h}, {"InitC", init_c}, {"W", weight}}, outputs,
+                   attrs);
+  return {out, last_h, last_c};
+}
+
+Var& im2sequence(Var& input, const Im2SequenceOptions& options, SourceLine line) {
+  const LineScope scope(line);
+  LayerHelper helper("im2sequence", options.name);
+  helper.check_rank(input, "input", 4);
+  std::vector<int> padding = options.padding;
+  if (padding.size() == 1) padding.resize(4, padding[0]);
+  if (padding.size() == 2) padding = {padding[0], padding[1], padding[0], padding[1]};
+  Var& out = helper.create_variable_for_type_inference(input.dtype());
+  VarSlots inputs = {{"X", input}};
+  Attrs attrs = {{"kernels", options.filter_size.to_vector()},
+                 {"strides", options.stride.to_vector()},
+                 {"paddings", padding}};
+  if (options.input_image_size) {
+    inputs.push_back({"Y", *options.input_image_size});
+    attrs["out_stride"] = options.out_stride.to_vector();
+  }
+  helper.append_op("im2sequence", inputs, {{"Out", out}}, attrs);
+  return out;
+}
+
 Var& lod_reset(Var& x, Var& y, SourceLine line) {
   const LineScope scope(line);
   LayerHelper helper("lod_reset");

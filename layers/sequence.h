@@ -1,6 +1,7 @@
 // Layers over sequences of unequal length (LoD).
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -79,6 +80,39 @@ struct DynamicGruOptions {
   bool origin_mode = false;
 };
 Var& dynamic_gru(Var& input, const DynamicGruOptions& options,
+                 SourceLine line = SourceLine::here());
+
+struct LstmOptions {
+  int max_len = 0;  // accepted; changes no result
+  int hidden_size = 0;
+  int num_layers = 1;
+  double dropout_prob = 0;  // between the layers
+  bool is_bidirec = false;
+  bool is_test = false;
+  std::string name = {};
+  std::shared_ptr<Initializer> default_initializer = nullptr;
+  int seed = -1;
+};
+struct LstmStates {
+  Var& out;  // [time, batch, directions * hidden]
+  Var& last_h;
+  Var& last_c;
+};
+// Layers of long short-term memory over [time, batch, width]; cudnn_lstm in ops/cudnn_lstm.cc says
+// how its one weight is laid out.
+LstmStates lstm(Var& input, Var& init_h, Var& init_c, const LstmOptions& options,
+                SourceLine line = SourceLine::here());
+
+struct Im2SequenceOptions {
+  Pair filter_size = 1;
+  Pair stride = 1;
+  std::vector<int> padding = {0};  // all, {vertical, horizontal}, or {up, left, down, right}
+  Var* input_image_size = nullptr;
+  Pair out_stride = 1;
+  std::string name = {};
+};
+// The windows of every image, as a sequence.
+Var& im2sequence(Var& input, const Im2SequenceOptions& options = {},
                  SourceLine line = SourceLine::here());
 
 // The offsets come from y's LoD, or from y's values when it has none.

@@ -36,7 +36,7 @@ void cudnn_lstm_shape(OpView& op) {
   for (const char* slot : {"last_h", "last_c", "LastH", "LastC"}) {
     op.set_out(slot, input.dtype, state);
   }
-  for (const char* slot : {"Reserve", "StateOut"}) op.set_out(slot, input.dtype, Shape{0});
+  for (const char* slot : {"Reserve", "StateOut"}) op.set_out(slot, DType::uint8, Shape{0});
 }
 
 // Which numbers dropout draws: those of the variable Out, in the op and in its gradient.
