@@ -20,7 +20,7 @@ endif
 CTEST_FLAGS := $(if $(FAST),-LE slow)
 PYTEST_FLAGS := $(if $(FAST),--ignore-glob='*_slow.py')
 
-.PHONY: help bootstrap build demo test bench lint format tidy clean
+.PHONY: help bootstrap build demo test bench docs lint format tidy clean
 
 help:
 	@echo "make demo             train on real data and show the result"
@@ -28,6 +28,7 @@ help:
 	@echo "make test FAST=1      the same without the slow ones"
 	@echo "make test SANITIZE=1  the C++ tests under the address and undefined-behaviour sanitizers"
 	@echo "make bench            run the benchmark programs"
+	@echo "make docs             print docs/ops.md from the op table"
 	@echo "make lint             check format, Python names and the order of the rooms"
 	@echo "make format           let clang-format lay out the C++ files"
 	@echo "make tidy             run clang-tidy (slow)"
@@ -59,6 +60,10 @@ bench: build
 	  [ -f "$$program" ] || continue; found=1; \
 	  echo "== $$program"; $(VENV_PYTHON) "$$program"; \
 	done; [ -n "$$found" ] || echo "no benchmarks yet"
+
+docs: build
+	mkdir -p docs
+	build/$(PRESET)/tools/op_docs > docs/ops.md
 
 lint:
 	@PYTHON='$(PYTHON)' tools/bootstrap.sh --lint
