@@ -68,6 +68,7 @@ def _not_built(name, instead=''):
     def layer(*args, **kwargs):
         raise NotImplementedError(f'layers.{name} is not built yet in Trireme{instead}')
     layer.__name__ = name
+    layer.__doc__ = f'layers.{name}: not built yet.'
     return layer
 
 
