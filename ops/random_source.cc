@@ -13,13 +13,14 @@ Philox RandomSource::philox(const KernelArgs& k) const {
   if (draws_ == Draws::change) seed = mix_seed(seed, k.run->step());
   if (const uint64_t iteration = k.run->iteration(); iteration > 0)
     seed = mix_seed(seed, iteration);
-  return Philox(seed, stream_);
+  return Philox(seed, stream_, first_);
 }
 
 RandomSource random_source(const KernelSite& site, std::string_view slot, Draws draws) {
   const auto seed = static_cast<uint64_t>(site.attr<int64_t>("seed"));
   return RandomSource(seed == 0 ? std::nullopt : std::optional(seed),
-                      stream_of(stream_name(site, slot)), draws);
+                      stream_of(stream_name(site, slot)), draws,
+                      static_cast<uint64_t>(stream_begin(site)));
 }
 
 int draw_parts(int64_t count) {

@@ -16,14 +16,15 @@ enum class Draws {
 class RandomSource {
  public:
   // No seed asks for the process's own, and then draws always change.
-  RandomSource(std::optional<uint64_t> seed, uint64_t stream, Draws draws)
-      : seed_(seed), stream_(stream), draws_(seed ? draws : Draws::change) {}
+  RandomSource(std::optional<uint64_t> seed, uint64_t stream, Draws draws, uint64_t first = 0)
+      : seed_(seed), stream_(stream), first_(first), draws_(seed ? draws : Draws::change) {}
 
   Philox philox(const KernelArgs& k) const;
 
  private:
   std::optional<uint64_t> seed_;
   uint64_t stream_;
+  uint64_t first_;  // elements of the stream before those drawn
   Draws draws_;
 };
 

@@ -67,6 +67,8 @@ void register_average(Registry& ops);
 void register_control(Registry& ops);
 void register_host(Registry& ops);
 void register_reader(Registry& ops);
+void register_distributed(Registry& ops);
+void register_sharding(Registry& ops);
 
 void register_all_ops(Registry& ops) {
   register_primitive_elementwise(ops);
@@ -132,6 +134,8 @@ void register_all_ops(Registry& ops) {
   register_control(ops);
   register_host(ops);
   register_reader(ops);
+  register_distributed(ops);
+  register_sharding(ops);
 }
 
 }  // namespace trireme
