@@ -42,11 +42,13 @@ std::array<uint32_t, 4> Philox::block(uint64_t index) const {
 }
 
 double Philox::uniform(uint64_t i) const {
+  i += first_;
   const std::array<uint32_t, 4> words = block(i / 2);
   return i % 2 == 0 ? fraction(words[0], words[1]) : fraction(words[2], words[3]);
 }
 
 double Philox::normal(uint64_t i) const {
+  i += first_;
   // One block makes a pair of normals: elements 2k and 2k + 1 share it.
   const std::array<uint32_t, 4> words = block(i / 2);
   const double radius = std::sqrt(-2.0 * std::log(1.0 - fraction(words[0], words[1])));
@@ -55,6 +57,7 @@ double Philox::normal(uint64_t i) const {
 }
 
 double Philox::truncated_normal(uint64_t i) const {
+  i += first_;
   const Philox own(seed_, scramble(stream_ ^ scramble(i + 0x9e3779b97f4a7c15u)));
   for (uint64_t attempt = 0;; ++attempt) {  // 95 % of draws are accepted
     const double value = own.normal(attempt);

@@ -11,10 +11,13 @@ namespace trireme {
 // index and its high half the stream, so streams of one seed never overlap.
 class Philox {
  public:
-  Philox(uint64_t seed, uint64_t stream) : seed_(seed), stream_(stream) {}
+  // `first`: element i is element first + i of the stream, so that parts of a tensor can be drawn
+  // apart from each other.
+  Philox(uint64_t seed, uint64_t stream, uint64_t first = 0)
+      : seed_(seed), stream_(stream), first_(first) {}
 
   std::array<uint32_t, 4> block(uint64_t index) const;  // four numbers at counter `index`
-  uint32_t bits(uint64_t i) const { return block(i / 4)[i % 4]; }
+  uint32_t bits(uint64_t i) const { return block((first_ + i) / 4)[(first_ + i) % 4]; }
   double uniform(uint64_t i) const;  // in [0, 1), 53 random bits
   double normal(uint64_t i) const;   // mean 0, deviation 1 (Box-Muller)
   // Within two standard deviations, by redrawing from the element's own sub-stream.
@@ -23,6 +26,7 @@ class Philox {
  private:
   uint64_t seed_;
   uint64_t stream_;
+  uint64_t first_;
 };
 
 uint64_t stream_of(std::string_view name);  // FNV-1a: equal in every process

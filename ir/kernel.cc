@@ -17,6 +17,8 @@ DType kernel_dtype(const KernelSite& site) {
 }
 
 std::string stream_name(const KernelSite& site, std::string_view slot) {
+  const auto whole = site.attrs().find(kSliceOf);
+  if (whole != site.attrs().end()) return std::get<std::string>(whole->second);
   std::string name = site.out(slot).name;
   const auto suffix = site.attrs().find(kRecomputeSuffix);
   if (suffix != site.attrs().end()) {
@@ -24,6 +26,11 @@ std::string stream_name(const KernelSite& site, std::string_view slot) {
     if (name.ends_with(text)) name.resize(name.size() - text.size());
   }
   return name;
+}
+
+int64_t stream_begin(const KernelSite& site) {
+  const auto begin = site.attrs().find(kSliceBegin);
+  return begin == site.attrs().end() ? 0 : attr_as<int64_t>(begin->second, kSliceBegin);
 }
 
 }  // namespace trireme

@@ -79,6 +79,11 @@ DType kernel_dtype(const KernelSite& site);
 // A recomputed op (append_backward's checkpoints) writes its outputs under names with this attribute's
 // text at the end.
 inline constexpr std::string_view kRecomputeSuffix = "recompute_suffix";
+// Set on a random op that draws a part of a variable (transpilers cut variables over servers): whose
+// stream it is, and how many of its elements come before. Every part has the numbers of the whole.
+inline constexpr std::string_view kSliceOf = "slice_of";
+inline constexpr std::string_view kSliceBegin = "slice_begin";
+int64_t stream_begin(const KernelSite& site);
 // The name of a random op's stream: that of its output, and when recomputed that of the first time, so
 // that both draw the same numbers.
 std::string stream_name(const KernelSite& site, std::string_view slot);
