@@ -64,7 +64,10 @@ class BlockLowering {
     }
   }
 
+  // The value a variable had under its own name, whoever took that name since (memory_optimize) or
+  // ended its life (delete_var).
   int fetch(const std::string& name) {
+    if (const auto own = own_.find(name); own != own_.end()) return own->second;
     if (const int* value = find(name)) return *value;
     const Var* var = block_.find_var_recursive(name);
     if (!var) {
@@ -88,6 +91,10 @@ class BlockLowering {
 
   int read(const std::string& name) {
     if (const int* value = find(name)) return *value;
+    if (deleted_.contains(name)) {
+      throw Error(ErrorKind::precondition, cat("it reads ", name, ", which delete_var has ended"))
+          .fix(cat("put ", name, " into release_memory's skip_opt_set"));
+    }
     const Var* var = block_.find_var_recursive(name);
     if (!var) {
       throw Error(ErrorKind::not_found, cat("it reads ", name, ", which no block declares"))
@@ -122,8 +129,12 @@ class BlockLowering {
     return value;
   }
 
-  void write(const std::string& name, int value) {
+  // `own`: the variable whose value it is, where memory_optimize let it use another's name.
+  void write(const std::string& name, int value) { write(name, value, name); }
+  void write(const std::string& name, int value, const std::string& own) {
     current_[name] = value;
+    own_[own] = value;
+    deleted_.erase(name);
     if (is_outer(name)) {
       written_outer_.insert(name);
       return;
@@ -151,6 +162,8 @@ class BlockLowering {
     }
     // A reader is its queue, which the caller keeps; there is nothing to make.
     if (op.type() == "create_py_reader" || op.type() == "create_double_buffer_reader") return;
+    const bool deletes = op.type() == "delete_var";
+    if (deletes && end_lives(op)) return;
 
     const OpSchema& schema = op_table().get(op.type());
     auto attrs = std::make_shared<Attrs>(op.attrs());
@@ -172,7 +185,7 @@ class BlockLowering {
     for (const SlotSpec& slot : schema.inputs()) {
       std::vector<int> ids;
       for (const std::string& name : op.input(slot.name)) {
-        if (name == kEmptyVar) continue;
+        if (name == kEmptyVar || (deletes && deleted_.contains(name))) continue;
         // A gradient nobody computes counts as absent where the slot allows it.
         if (slot.dispensable && !find(name) && unreadable(name)) continue;
         // What an op both takes by name and writes (arrays, loop variables) may not exist yet.
@@ -211,9 +224,11 @@ class BlockLowering {
           operands.push_back(nullptr);
           continue;
         }
-        const Var* var = block_.find_var_recursive(name);
+        // Under its own name: random streams and errors do not see that memory is shared.
+        const std::string& own = op.own_name(name);
+        const Var* var = block_.find_var_recursive(own);
         results.push_back(std::make_unique<ValueInfo>(var ? facts_of(*var) : ValueInfo{}));
-        results.back()->name = name;
+        results.back()->name = own;
         operands.push_back(results.back().get());
       }
       if (operands.empty() && !slot.duplicable) result_names.push_back("");
@@ -248,11 +263,17 @@ class BlockLowering {
     } else {
       outs = graph_.add_node(schema, attrs, view, ins).outs;
     }
+    if (deletes) {
+      for (const std::string& name : op.input("X")) {
+        current_.erase(name);
+        deleted_.insert(name);
+      }
+    }
     for (size_t i = 0; i < outs.size(); ++i) {
       if (outs[i] < 0 || result_names[i].empty()) continue;
       if (graph_.values[outs[i]].info.name.empty())
         graph_.values[outs[i]].info.name = result_names[i];
-      write(result_names[i], outs[i]);
+      write(result_names[i], outs[i], op.own_name(result_names[i]));
     }
   }
 
@@ -264,6 +285,22 @@ class BlockLowering {
                   cat("reader ", op.input("Reader").at(0), " gave no ", name))
           .fix(cat("run the program where the reader was made, or feed '", name, "'"));
     }
+  }
+
+  // Memory of temporaries is planned, so ending their lives needs no instruction. True when that
+  // was all: persistable variables are cleared when the program runs.
+  bool end_lives(const Op& op) {
+    bool all = true;
+    for (const std::string& name : op.input("X")) {
+      const Var* var = block_.find_var_recursive(name);
+      if (var && var->persistable()) {
+        all = false;
+        continue;
+      }
+      current_.erase(name);
+      deleted_.insert(name);
+    }
+    return all;
   }
 
   static bool writes(const Op& op, const std::string& name) {
@@ -351,7 +388,9 @@ class BlockLowering {
   Graph& graph_;
   const LowerRequest& request_;
   BlockLowering* outer_;
-  std::map<std::string, int> current_;    // the version a name stands for now
+  std::map<std::string, int> current_;  // the version a name stands for now
+  std::map<std::string, int> own_;      // the last version that is the variable's own
+  std::set<std::string> deleted_;
   std::map<std::string, size_t> states_;  // index in graph_.states
   std::set<std::string> written_outer_;
   std::vector<Region::Link> reads_;

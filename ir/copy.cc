@@ -79,6 +79,7 @@ std::shared_ptr<Program> copy_selected(const Program& program, const Selection& 
       Op& copied = to.insert_raw_op(to.size(), op->spec(), op->line());
       copied.is_target = op->is_target;
       copied.unknown_fields = op->unknown_fields;
+      copied.former_names = op->former_names;
     }
   }
   copy->set_current(program.current_index());
@@ -89,6 +90,8 @@ std::shared_ptr<Program> copy_selected(const Program& program, const Selection& 
   copy->device = program.device;
   copy->backward_count = program.backward_count;
   copy->distributed_transpiled = program.distributed_transpiled;
+  copy->distributed = program.distributed;
+  copy->memory_optimized = program.memory_optimized;
   if (copy->global_block().find_var(program.scheduled_rate)) {
     copy->scheduled_rate = program.scheduled_rate;
   }

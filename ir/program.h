@@ -24,6 +24,7 @@ class Var;
 class Initializer;   // layers/
 class Regularizer;   // layers/
 class GradientClip;  // layers/
+struct DistributedFacts;  // ir/distributed.h
 
 // VarType.Type numbers of the containers (element types are DType).
 enum class VarType : int {
@@ -170,6 +171,14 @@ class Op {
   int index() const;  // position in its block
   bool is_target = false;
   std::string unknown_fields;
+  // Outputs that memory_optimize gave the name of a dead variable: name now -> the variable's own.
+  // A fetch of the variable's own name still finds its value. Not saved.
+  std::map<std::string, std::string, std::less<>> former_names;
+  // The variable that an output stands for: its former name where it has one.
+  const std::string& own_name(const std::string& output) const {
+    const auto former = former_names.find(output);
+    return former == former_names.end() ? output : former->second;
+  }
 
  private:
   friend class Block;
@@ -273,6 +282,9 @@ class Program : public std::enable_shared_from_this<Program> {
   std::string device;
   int backward_count = 0;  // how often append_backward ran: later runs prefix their gradients
   bool distributed_transpiled = false;
+  // What a transpiler made of this program; null: none did. Copies share it; it is not saved.
+  std::shared_ptr<const DistributedFacts> distributed;
+  bool memory_optimized = false;  // memory_optimize or release_memory ran on it
   // The learning rate that a schedule on the host writes before each run; empty: there is none.
   std::string scheduled_rate;
 

@@ -103,7 +103,8 @@ void Pruner::add_target(const std::string& name) {
   const Op* last = nullptr;
   for (const Op* op : block.ops()) {
     const std::vector<std::string> written = op->output_names();
-    if (std::ranges::find(written, name) == written.end()) continue;
+    const auto is_it = [&](const std::string& output) { return op->own_name(output) == name; };
+    if (std::ranges::none_of(written, is_it)) continue;
     if (!is_optimizer(*op) || is_target(*op)) last = op;
   }
   if (last) {
