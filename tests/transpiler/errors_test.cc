@@ -1,0 +1,247 @@
+// Bad arguments of the transpilers: each error names argument, value and what is allowed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/transpiler/nets.h"
+#include "transpiler/wait_ready.h"
+
+namespace trireme::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+template <class Call>
+ErrorKind kind_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.kind();
+  }
+  throw InternalError("no error");
+}
+
+std::string config_error(const std::function<void(DistributeTranspilerConfig&)>& edit,
+                         bool sync_argument = true) {
+  ClassicNet net;
+  DistributeTranspilerConfig config;
+  edit(config);
+  return error_of([&] {
+    DistributeTranspiler transpiler(config);
+    TranspileRequest request = net.request();
+    request.sync_mode = sync_argument;
+    transpiler.transpile(request);
+  });
+}
+
+TEST(Config, FieldsAreChecked) {
+  EXPECT_THAT(config_error([](auto& c) { c.min_block_size = 100; }),
+              HasSubstr("min_block_size is 100 but must be at least 8192"));
+  EXPECT_THAT(config_error([](auto& c) { c.mode = "nccl3"; }),
+              HasSubstr("mode is 'nccl3' but must be 'pserver', 'nccl2' or 'collective'"));
+  EXPECT_THAT(config_error([](auto& c) { c.runtime_split_send_recv = true; }),
+              HasSubstr("runtime_split_send_recv is True while sync_mode is True"));
+  EXPECT_THAT(config_error([](auto& c) { c.enable_dc_asgd = true; }),
+              HasSubstr("enable_dc_asgd is True while sync_mode is True"));
+  EXPECT_THAT(config_error([](auto& c) { c.half_async = true; }, false),
+              HasSubstr("half_async is True while runtime_split_send_recv is False"));
+  EXPECT_EQ(kind_of([] {
+              DistributeTranspilerConfig config;
+              config.min_block_size = 1;
+              DistributeTranspiler{config};
+            }),
+            ErrorKind::assertion);
+}
+
+std::string request_error(const std::function<void(TranspileRequest&)>& edit,
+                          const char* mode = "pserver") {
+  ClassicNet net;
+  DistributeTranspilerConfig config;
+  config.mode = mode;
+  config.collective_mode = "grad_allreduce";
+  DistributeTranspiler transpiler(config);
+  TranspileRequest request = net.request();
+  if (config.mode != "pserver") {
+    request.trainers = std::string(kServers);
+    request.current_endpoint = kEp0;
+  }
+  edit(request);
+  return error_of([&] { transpiler.transpile(request); });
+}
+
+TEST(Transpile, EndpointsAreChecked) {
+  EXPECT_THAT(request_error([](auto& r) { r.pservers = ""; }), HasSubstr("blank"));
+  EXPECT_THAT(request_error([](auto& r) { r.pservers = "127.0.0.1:1,,"; }), HasSubstr("blank"));
+  EXPECT_THAT(request_error([](auto& r) { r.pservers = "127.0.0.1"; }),
+              HasSubstr("'127.0.0.1' is not of the form ip:port"));
+  EXPECT_THAT(request_error([](auto& r) { r.pservers = "a:99999"; }), HasSubstr("ip:port"));
+  EXPECT_THAT(request_error([](auto& r) { r.pservers = "a:1,a:1"; }),
+              HasSubstr("a:1 is there twice"));
+  EXPECT_THAT(request_error([](auto& r) { r.pservers = " a:1 , b:1 "; }), HasSubstr("no error"));
+}
+
+TEST(Transpile, TrainersAreChecked) {
+  EXPECT_THAT(request_error([](auto& r) { r.trainers = 0; }), HasSubstr("trainers is 0"));
+  EXPECT_THAT(request_error([](auto& r) { r.trainers = std::string("a:1"); }),
+              HasSubstr("in pserver mode must be a number"));
+  EXPECT_THAT(request_error([](auto& r) { r.trainers = 2; }, "nccl2"),
+              HasSubstr("must name the endpoints of all ranks"));
+  EXPECT_THAT(request_error([](auto& r) { r.trainer_id = -1; }, "nccl2"),
+              HasSubstr("trainer_id is -1 but must be from 0 to 1"));
+  EXPECT_THAT(request_error([](auto& r) { r.trainer_id = 2; }, "collective"),
+              HasSubstr("trainer_id is 2 but must be from 0 to 1"));
+  EXPECT_THAT(request_error([](auto& r) { r.current_endpoint = "c:1"; }, "collective"),
+              HasSubstr("current_endpoint is c:1, which is not among trainers"));
+  EXPECT_THAT(request_error(
+                  [](auto& r) {
+                    r.trainers = std::string("a:1");
+                    r.current_endpoint = "a:1";
+                  },
+                  "collective"),
+              HasSubstr("needs at least two"));
+}
+
+TEST(Transpile, TrainerIdIsCheckedOnTheTrainerSideOnly) {
+  ClassicNet net;
+  DistributeTranspiler transpiler;
+  transpiler.transpile(net.request(7));
+  EXPECT_EQ(error_of([&] { transpiler.get_pserver_programs(kEp0); }), "no error");
+  EXPECT_THAT(error_of([&] { transpiler.get_trainer_program(false); }),
+              HasSubstr("trainer_id is 7 but must be from 0 to 1"));
+}
+
+TEST(Transpile, HierarchicalCountsAreChecked) {
+  for (const int inter : {0, 2, 3}) {
+    ClassicNet net;
+    DistributeTranspilerConfig config;
+    config.mode = "nccl2";
+    config.use_hierarchical_allreduce = true;
+    config.hierarchical_allreduce_inter_nranks = inter;
+    TranspileRequest request = net.request();
+    request.trainers = std::string(kServers);
+    request.current_endpoint = kEp0;
+    EXPECT_THAT(error_of([&] { DistributeTranspiler(config).transpile(request); }),
+                HasSubstr(cat("hierarchical_allreduce_inter_nranks is ", inter)));
+  }
+}
+
+TEST(Transpile, CollectiveModeIsChecked) {
+  ClassicNet net;
+  DistributeTranspilerConfig config;
+  config.mode = "collective";
+  EXPECT_THAT(error_of([&] { DistributeTranspiler(config).transpile(net.request()); }),
+              HasSubstr("collective_mode is None"));
+  config.collective_mode = "magic";
+  EXPECT_THAT(error_of([&] { DistributeTranspiler(config).transpile(net.request()); }),
+              HasSubstr("collective_mode is 'magic'"));
+}
+
+TEST(Transpile, NeedsMinimizeFirst) {
+  ClassicNet net([](Var&) {});
+  EXPECT_THAT(error_of([&] { DistributeTranspiler().transpile(net.request()); }),
+              HasSubstr("call minimize first"));
+}
+
+TEST(Transpile, ASecondTimeNamesTheFirstMode) {
+  ClassicNet net;
+  DistributeTranspiler().transpile(net.request());
+  DistributeTranspilerConfig config;
+  config.mode = "nccl2";
+  EXPECT_THAT(error_of([&] { DistributeTranspiler(config).transpile(net.request()); }),
+              HasSubstr("was transpiled already, in mode 'pserver'"));
+}
+
+TEST(Transpile, ARefusedRequestLeavesTheProgramsAlone) {
+  ClassicNet net;
+  const std::string main = serialize(*net.main), startup = serialize(*net.startup);
+  TranspileRequest request = net.request();
+  request.pservers = "nowhere";
+  EXPECT_NE(error_of([&] { DistributeTranspiler().transpile(request); }), "no error");
+  EXPECT_EQ(serialize(*net.main), main);
+  EXPECT_EQ(serialize(*net.startup), startup);
+}
+
+TEST(Get, NeedsTranspileAndParameterServers) {
+  DistributeTranspiler transpiler;
+  EXPECT_THAT(error_of([&] { transpiler.get_trainer_program(false); }),
+              HasSubstr("call transpile first"));
+  ClassicNet net;
+  DistributeTranspilerConfig config;
+  config.mode = "nccl2";
+  DistributeTranspiler nccl2(config);
+  TranspileRequest request = net.request();
+  request.trainers = std::string(kServers);
+  request.current_endpoint = kEp0;
+  nccl2.transpile(request);
+  EXPECT_THAT(error_of([&] { nccl2.get_pserver_program(kEp0); }),
+              HasSubstr("mode is 'nccl2', which has no parameter servers"));
+}
+
+TEST(Get, UnknownEndpointsAndProgramsAreNamed) {
+  ClassicNet net;
+  DistributeTranspiler transpiler;
+  transpiler.transpile(net.request());
+  EXPECT_THAT(error_of([&] { transpiler.get_pserver_program("x:1"); }),
+              AllOf(HasSubstr("endpoint is x:1"), HasSubstr(kEp0)));
+  const auto server = transpiler.get_pserver_program(kEp0);
+  EXPECT_EQ(error_of([&] { transpiler.get_startup_program(kEp0, server.get()); }), "no error");
+  EXPECT_EQ(error_of([&] { transpiler.get_startup_program(kEp0); }), "no error");
+  EXPECT_THAT(error_of([&] { transpiler.get_startup_program(kEp1, server.get()); }),
+              HasSubstr("was not made by get_pserver_program for " + kEp1));
+}
+
+TEST(SplitMethod, ChoicesAreChecked) {
+  struct Wrong : PsDispatcher {
+    using PsDispatcher::PsDispatcher;
+    Strings dispatch(const std::vector<PlacedVar>& vars) override {
+      return Strings(vars.size(), "nowhere:1");
+    }
+  };
+  EXPECT_THAT(config_error([](auto& c) {
+                c.split_method = [](Strings eps) {
+                  return std::make_unique<Wrong>(std::move(eps));
+                };
+              }),
+              HasSubstr("split_method chose nowhere:1 for fc_b"));
+}
+
+// ---- waiting
+
+struct Listener {
+  int number = socket(AF_INET, SOCK_STREAM, 0);
+  std::string endpoint;
+  Listener() {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    bind(number, reinterpret_cast<sockaddr*>(&address), size);
+    listen(number, 4);
+    getsockname(number, reinterpret_cast<sockaddr*>(&address), &size);
+    endpoint = cat("127.0.0.1:", ntohs(address.sin_port));
+  }
+  ~Listener() { close(number); }
+};
+
+TEST(WaitServerReady, ReturnsWhenAllListenAndNamesThoseThatDoNot) {
+  const Listener up;
+  std::string down;
+  {
+    const Listener gone;
+    down = gone.endpoint;
+  }
+  EXPECT_EQ(error_of([&] { wait_server_ready({up.endpoint}); }), "no error");
+  const std::string what = error_of([&] {
+    wait_server_ready({up.endpoint, down}, std::chrono::milliseconds(300));
+  });
+  EXPECT_THAT(what, AllOf(HasSubstr("after 0.3 s"), HasSubstr("connections: " + down),
+                          HasSubstr("wait_port=False")));
+  EXPECT_THAT(what, Not(HasSubstr(up.endpoint)));
+}
+
+}  // namespace
+}  // namespace trireme::testing

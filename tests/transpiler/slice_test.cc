@@ -1,0 +1,186 @@
+// slice_variable, numpy's shuffle and the dispatchers.
+#include "transpiler/slice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "core/random.h"
+#include "tests/transpiler/nets.h"
+
+namespace trireme::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<int64_t> sizes(const Shape& shape, int64_t servers, int64_t min_block = 8192) {
+  std::vector<int64_t> sizes;
+  for (const VarBlock& block : slice_variable({{"w", shape}}, servers, min_block)) {
+    sizes.push_back(block.size);
+  }
+  return sizes;
+}
+
+TEST(SliceVariable, CutsAsTheWorkedExamples) {
+  EXPECT_THAT(sizes({1000, 1000}, 2), ElementsAre(500000, 500000));
+  EXPECT_THAT(sizes({1000, 1000}, 2, 1048576), ElementsAre(1000000));
+  EXPECT_THAT(sizes({1000}, 2), ElementsAre(1000));
+  EXPECT_THAT(sizes({7, 5000}, 4), ElementsAre(10000, 10000, 10000, 5000));
+  EXPECT_THAT(sizes({3, 100, 100}, 8), ElementsAre(10000, 10000, 10000));
+  EXPECT_THAT(sizes({1, 100000}, 4), ElementsAre(100000));
+  EXPECT_THAT(sizes({1000, 64}, 7), ElementsAre(9152, 9152, 9152, 9152, 9152, 9152, 9088));
+  EXPECT_THAT(sizes({20000}, 4), ElementsAre(10000, 10000));
+  EXPECT_THAT(sizes({16383}, 2), ElementsAre(16383));
+  EXPECT_THAT(sizes({16384}, 2), ElementsAre(8192, 8192));
+  EXPECT_THAT(sizes({3, 3, 512, 512}, 4), ElementsAre(786432, 786432, 786432));
+}
+
+TEST(SliceVariable, NamesBlocksAndRows) {
+  const auto blocks = slice_variable({{"w", {7, 5000}}, {"b", {1000}}}, 4, 8192);
+  EXPECT_EQ(blocks[3].to_string(), "w:3:5000");
+  EXPECT_EQ(blocks[4].to_string(), "b:0:1000");
+  EXPECT_EQ(slice_shape(5000, {7, 5000}), (Shape{1, 5000}));
+  EXPECT_EQ(slice_shape(10000, {3, 100, 100}), (Shape{1, 100, 100}));
+  EXPECT_EQ(slice_shape(10000, {20000}), (Shape{10000}));
+}
+
+TEST(SliceVariable, EveryElementIsInOneBlockOfWholeRows) {
+  std::mt19937 draw(7);
+  for (int i = 0; i < 2000; ++i) {
+    Shape shape;
+    const int rank = 1 + static_cast<int>(draw() % 4);
+    for (int d = 0; d < rank; ++d) shape.push_back(static_cast<int64_t>(1 + draw() % 60));
+    if (draw() % 2) shape[0] = static_cast<int64_t>(1 + draw() % 20000);
+    const int64_t servers = 1 + draw() % 64, min_block = 1 + draw() % 9000;
+    const std::vector<int64_t> cut = sizes(shape, servers, min_block);
+    int64_t total = 0;
+    for (const int64_t size : cut) {
+      EXPECT_GT(size, 0);
+      EXPECT_EQ(size % (rank > 1 ? shape.product(1, rank).value() : 1), 0);
+      total += size;
+    }
+    EXPECT_EQ(total, shape.count());
+    EXPECT_LE(static_cast<int64_t>(cut.size()), servers);
+    for (size_t b = 1; b + 1 < cut.size(); ++b) EXPECT_EQ(cut[b], cut[0]);
+  }
+}
+
+TEST(SliceVariable, BadArgumentsAreNamed) {
+  EXPECT_THAT(error_of([] { slice_variable({{"w", {2}}}, 0); }), HasSubstr("slice_count is 0"));
+  EXPECT_THAT(error_of([] {
+                slice_variable({{"w", {2}}}, 1, 0);
+              }),
+              HasSubstr("min_block_size is 0"));
+  EXPECT_THAT(error_of([] { slice_variable({{"w", {Dim(), 2}}}, 1); }), HasSubstr("w has shape"));
+}
+
+TEST(Shuffled, IsNumpysOrder) {
+  EXPECT_THAT(shuffled(2, 0), ElementsAre(1, 0));
+  EXPECT_THAT(shuffled(3, 0), ElementsAre(2, 1, 0));
+  EXPECT_THAT(shuffled(4, 0), ElementsAre(2, 3, 1, 0));
+  EXPECT_THAT(shuffled(5, 0), ElementsAre(2, 0, 1, 3, 4));
+  EXPECT_THAT(shuffled(2, 1), ElementsAre(0, 1));
+  EXPECT_THAT(shuffled(3, 1), ElementsAre(0, 2, 1));
+  EXPECT_THAT(shuffled(4, 1), ElementsAre(3, 2, 0, 1));
+  EXPECT_THAT(shuffled(5, 1), ElementsAre(2, 1, 4, 0, 3));
+}
+
+TEST(RoundRobin, GoesOnUntilReset) {
+  RoundRobin dispatcher({"a:1", "b:1"});
+  EXPECT_THAT(dispatcher.dispatch({{"fc_b", {}, {}}}), ElementsAre("a:1"));
+  EXPECT_THAT(dispatcher.dispatch({{"fc_w.block0", {}, {}}, {"fc_w.block1", {}, {}}}),
+              ElementsAre("b:1", "a:1"));
+  dispatcher.reset();
+  EXPECT_THAT(dispatcher.dispatch({{"x", {}, {}}}), ElementsAre("a:1"));
+}
+
+TEST(HashName, DependsOnTheNameAlone) {
+  HashName dispatcher({"a:1", "b:1", "c:1"});
+  const auto at = [](const char* name) {
+    return std::string(1, static_cast<char>('a' + stream_of(name) % 3)) + ":1";
+  };
+  EXPECT_THAT(dispatcher.dispatch({{"fc_b", {}, {}}, {"fc_w.block0", {}, {}}}),
+              ElementsAre(at("fc_b"), at("fc_w.block0")));
+  EXPECT_THAT(dispatcher.dispatch({{"fc_w.block0", {}, {}}}), ElementsAre(at("fc_w.block0")));
+  EXPECT_THAT(error_of([] { HashName(Strings{}); }), HasSubstr("pserver_endpoints is empty"));
+}
+
+// ---- properties of whole placements
+
+struct RandomNet : FreshPrograms {
+  explicit RandomNet(std::mt19937& draw) {
+    Var* hidden = &layers::data("x", {static_cast<int64_t>(1 + draw() % 400)});
+    const int depth = 1 + static_cast<int>(draw() % 4);
+    for (int i = 0; i < depth; ++i) {
+      hidden = &layers::fc(*hidden, {.size = static_cast<int64_t>(1 + draw() % 700)});
+    }
+    Var& loss = layers::mean(*hidden);
+    if (draw() % 2) {
+      optimizer::Adam(0.1).minimize(loss);
+    } else {
+      optimizer::Momentum(0.1, 0.9).minimize(loss);
+    }
+  }
+};
+
+TEST(Placement, EveryElementOfEveryParameterIsOnOneServer) {
+  std::mt19937 draw(11);
+  for (int i = 0; i < 60; ++i) {
+    RandomNet net(draw);
+    std::map<std::string, int64_t> whole;
+    for (const Var* param : net.main->parameters()) whole[param->name()] = param->shape().count();
+    Strings servers;
+    const int count = 1 + static_cast<int>(draw() % 64);
+    for (int s = 0; s < count; ++s) servers.push_back(cat("10.0.0.", s, ":6174"));
+    DistributeTranspilerConfig config;
+    if (draw() % 3 == 0) {
+      config.split_method = [](Strings eps) { return std::make_unique<HashName>(std::move(eps)); };
+    }
+    config.slice_var_up = draw() % 4 != 0;
+    DistributeTranspiler transpiler(config);
+    transpiler.transpile({.trainer_id = 0,
+                          .program = net.main,
+                          .startup_program = net.startup,
+                          .pservers = join(servers, ","),
+                          .trainers = 2,
+                          .sync_mode = draw() % 2 == 0});
+    std::map<std::string, int64_t> placed;
+    for (const PlacedParam& param : transpiler.placement().params) {
+      int64_t next = 0, rows = 0;
+      for (const Slice& slice : param.slices) {
+        EXPECT_EQ(slice.offset, next);
+        EXPECT_EQ(slice.shape.count(), slice.size);
+        next += slice.size;
+      }
+      for (const int64_t r : param.rows()) rows += r;
+      EXPECT_EQ(rows, param.shape.at(0));
+      placed[param.name] = next;
+    }
+    EXPECT_EQ(placed, whole);
+    // Gradients go where parameters come from.
+    std::map<std::string, Strings> to, from;
+    for (const Op* op : net.main->global_block().ops()) {
+      if (op->type() == "send") to[strings(*op, "op_role_var")[0]] = strings(*op, "epmap");
+      if (op->type() == "recv") from[strings(*op, "op_role_var")[0]] = strings(*op, "epmap");
+    }
+    EXPECT_EQ(to, from);
+    EXPECT_EQ(to.size(), whole.size());
+    // What the servers hold, counted from their programs.
+    std::map<std::string, int64_t> held;
+    for (const std::string& endpoint : servers) {
+      const auto [main, startup] = transpiler.get_pserver_programs(endpoint);
+      for (const auto& [name, elements] : whole) {
+        for (const Var* var : main->global_block().vars()) {
+          const bool own = var->name() == name || var->name().starts_with(name + ".block");
+          if (own && var->persistable()) held[name] += var->shape().count();
+        }
+      }
+    }
+    EXPECT_EQ(held, whole);
+  }
+}
+
+}  // namespace
+}  // namespace trireme::testing

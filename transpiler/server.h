@@ -1,0 +1,24 @@
+// The parameter server's side: what one endpoint runs. Pure: nothing given is changed.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ir/program.h"
+#include "transpiler/placement.h"
+
+namespace trireme {
+
+std::shared_ptr<Program> make_server(const Placement& placement, const std::string& endpoint);
+std::shared_ptr<Program> make_server_startup(const Placement& placement, const Program& server,
+                                             const std::string& endpoint);
+
+std::shared_ptr<Program> make_geo_server(const Placement& placement, const std::string& endpoint);
+
+// The gradient of one trainer on a server that keeps rows by id.
+std::string table_grad(const PlacedTable& table, const Placement& placement, int trainer,
+                       size_t server);
+// "w.block0.trainer_1_bak": the parameter as that trainer last received it.
+std::string backup_name(const std::string& slice, int trainer);
+
+}  // namespace trireme

@@ -1,0 +1,125 @@
+#include "transpiler/updates.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/text.h"
+
+namespace trireme {
+namespace {
+
+bool is_optimizer_op(const Op& op) {
+  return !op.input("Param").empty() && !op.output("ParamOut").empty();
+}
+
+std::vector<std::string> role_vars(const Op& op) {
+  return op.attr_or<std::vector<std::string>>("op_role_var", {});
+}
+
+// Gradients come first: an op belongs to the update as soon as it reads what outlives a step
+// (parameters, rates, states) or what such an op has written.
+class UpdateFinder {
+ public:
+  explicit UpdateFinder(const Program& program) : block_(program.global_block()) {}
+
+  UpdateOps find() {
+    for (const Op* op : block_.ops()) {
+      if (op->has_role(op_role::kLrSched)) {
+        add_schedule(*op);
+      } else if (op->has_role(op_role::kOptimize)) {
+        if (belongs_to_update(*op)) {
+          add_update(*op);
+        } else {
+          found_.clips.push_back(op);
+        }
+      }
+    }
+    std::erase_if(found_.updates, [](const Update& update) { return update.optimizer == nullptr; });
+    if (found_.updates.empty()) {
+      throw Error(ErrorKind::precondition, "the program has no optimizer ops")
+          .in("DistributeTranspiler")
+          .fix("call minimize first: optimizer.minimize(loss), then transpile");
+    }
+    return std::move(found_);
+  }
+
+ private:
+  void add_schedule(const Op& op) {
+    found_.schedule.push_back(&op);
+    for (const std::string& name : op.output_names()) updated_.insert(name);
+    const auto outputs = op.output_names();
+    if (op.type() == "increment" && std::ranges::find(outputs, kLrCounter) != outputs.end()) {
+      found_.step_counter = &op;
+    }
+  }
+
+  bool belongs_to_update(const Op& op) {
+    const auto kept = [&](const std::string& name) {
+      const Var* var = block_.find_var_recursive(name);
+      return updated_.contains(name) || (var && var->persistable());
+    };
+    const std::vector<std::string> reads = op.input_names(), writes = op.output_names();
+    const bool belongs =
+        std::ranges::any_of(reads, kept) || std::ranges::any_of(writes, [&](const auto& name) {
+          const Var* var = block_.find_var_recursive(name);
+          return var && var->persistable();
+        });
+    if (belongs) updated_.insert(writes.begin(), writes.end());
+    return belongs;
+  }
+
+  void add_update(const Op& op) {
+    if (op.type().starts_with("dgc")) {
+      throw Error(ErrorKind::unimplemented, cat(op.type(), " works with collective training only"))
+          .in("DistributeTranspiler")
+          .at(op.line())
+          .fix("use MomentumOptimizer with parameter servers");
+    }
+    std::vector<std::string> vars = role_vars(op);
+    if (vars.size() < 2 && is_optimizer_op(op)) {
+      vars = {op.input("Param").front(), op.input("Grad").empty() ? "" : op.input("Grad").front()};
+    }
+    if (vars.size() < 2) {
+      throw Error(ErrorKind::unimplemented,
+                  cat("this optimize-role op names no parameter (op_role_var), so no server can be "
+                      "chosen for it"))
+          .in(op.type())
+          .at(op.line());
+    }
+    const Var* param = block_.find_var(vars[0]);
+    if (param && param->is_parameter() && !param->parameter()->trainable) return;
+    Update& update = update_of(vars[0], vars[1]);
+    update.ops.push_back(&op);
+    if (is_optimizer_op(op)) update.optimizer = &op;
+  }
+
+  // The parameter's open update. One that has its optimizer op is open for what names its
+  // gradients only: a second loss starts a second update.
+  Update& update_of(const std::string& param, const std::string& grad) {
+    const auto open = open_.find(param);
+    if (open != open_.end()) {
+      Update& update = found_.updates[open->second];
+      if (!update.optimizer || grads_[open->second].contains(grad)) {
+        grads_[open->second].insert(grad);
+        return update;
+      }
+    }
+    open_[param] = found_.updates.size();
+    grads_.push_back({grad});
+    found_.updates.push_back({.param = param, .grad = grad, .ops = {}});
+    return found_.updates.back();
+  }
+
+  const Block& block_;
+  UpdateOps found_;
+  std::set<std::string> updated_;
+  std::map<std::string, size_t> open_;
+  std::vector<std::set<std::string>> grads_;  // by update
+};
+
+}  // namespace
+
+UpdateOps find_updates(const Program& program) { return UpdateFinder(program).find(); }
+
+}  // namespace trireme
