@@ -281,7 +281,6 @@ class Program : public std::enable_shared_from_this<Program> {
   std::string name_scope = "/";
   std::string device;
   int backward_count = 0;  // how often append_backward ran: later runs prefix their gradients
-  bool distributed_transpiled = false;
   // What a transpiler made of this program; null: none did. Copies share it; it is not saved.
   std::shared_ptr<const DistributedFacts> distributed;
   bool memory_optimized = false;  // memory_optimize or release_memory ran on it

@@ -74,9 +74,17 @@ std::shared_ptr<DistributedFacts> facts_of(const std::string& mode, int trainer_
   return facts;
 }
 
+// Edits copies first: what an edit complains about leaves the user's programs as they are.
+template <class Edit>
+void edit_both(const TranspileRequest& request, Edit edit) {
+  const auto main = clone(*request.program, false);
+  const auto startup = clone(*request.startup_program, false);
+  edit(*main, *startup);
+  edit(*request.program, *request.startup_program);
+}
+
 void mark(Program& program, std::shared_ptr<const DistributedFacts> facts) {
   program.distributed = std::move(facts);
-  program.distributed_transpiled = true;
   program.touch();
 }
 
@@ -119,13 +127,15 @@ void DistributeTranspiler::transpile_pserver(const TranspileRequest& request) {
   Placement placement =
       place(main, startup, config_, request.sync_mode, request.trainer_id, *trainers, endpoints);
   placement.server = server_;
-  if (config_.geo_sgd_mode) {
-    make_geo_trainer(*request.program, placement);
-    make_geo_trainer_startup(*request.startup_program, placement);
-  } else {
-    make_trainer(*request.program, placement);
-    make_trainer_startup(*request.startup_program, *request.program, placement);
-  }
+  edit_both(request, [&](Program& trainer, Program& trainer_startup) {
+    if (config_.geo_sgd_mode) {
+      make_geo_trainer(trainer, placement);
+      make_geo_trainer_startup(trainer_startup, placement);
+    } else {
+      make_trainer(trainer, placement);
+      make_trainer_startup(trainer_startup, trainer, placement);
+    }
+  });
   auto facts = facts_of("pserver", request.trainer_id);
   facts->endpoints = endpoints;
   facts->ps_endpoint = request.current_endpoint;
@@ -133,7 +143,15 @@ void DistributeTranspiler::transpile_pserver(const TranspileRequest& request) {
   facts->slices = slice_records(placement);
   mark(*request.program, facts);
   mark(*request.startup_program, facts);
-  if (config_.print_log) std::cout << balance_text(placement) << std::flush;
+  if (config_.print_log) {
+    for (const std::string& line : balance_lines(placement)) {
+      if (request.print) {
+        request.print(line);
+      } else {
+        std::cout << line << std::endl;
+      }
+    }
+  }
   origin_startup_ = startup;
   placement_ = std::move(placement);
 }
@@ -189,7 +207,9 @@ void DistributeTranspiler::transpile_collective(const TranspileRequest& request)
     const int* count = std::get_if<int>(&request.trainers);
     const int ranks = count ? *count : find_ranks(request, "collective").count();
     if (ranks < 1) throw refused(cat("trainers is ", ranks, " but must be at least 1"));
-    make_multi_thread(*request.program, *request.startup_program, config_.nccl_comm_num, ranks);
+    edit_both(request, [&](Program& main, Program& first) {
+      make_multi_thread(main, first, config_.nccl_comm_num, ranks);
+    });
   } else {
     const Ranks ranks = find_ranks(request, "collective");
     if (ranks.count() < 2) {
@@ -203,7 +223,9 @@ void DistributeTranspiler::transpile_collective(const TranspileRequest& request)
       std::erase(facts->wait_for, ranks.current_endpoint);
     }
     const auto make = how == "local_sgd" ? make_local_sgd : make_grad_allreduce;
-    make(*request.program, *request.startup_program, config_.nccl_comm_num, ranks);
+    edit_both(request, [&](Program& main, Program& first) {
+      make(main, first, config_.nccl_comm_num, ranks);
+    });
   }
   origin_startup_ = startup;
   mark(*request.program, facts);
@@ -257,7 +279,7 @@ std::shared_ptr<Program> DistributeTranspiler::server_startup(const std::string&
 
 std::shared_ptr<Program> DistributeTranspiler::get_pserver_program(
     const std::string& endpoint) const {
-  warn_once("get_pserver_program is deprecated: get_pserver_programs returns both programs");
+  warn("get_pserver_program is deprecated: get_pserver_programs returns both programs");
   return server_program(endpoint);
 }
 
@@ -270,7 +292,7 @@ std::shared_ptr<Program> DistributeTranspiler::get_startup_program(
     const std::string& endpoint, const Program* pserver_program,
     const Program* startup_program) const {
   const Placement& placed = placement();
-  warn_once("get_startup_program is deprecated: get_pserver_programs returns both programs");
+  warn("get_startup_program is deprecated: get_pserver_programs returns both programs");
   if (startup_program && startup_program != startup_.get()) {
     warn(
         "get_startup_program was given another startup_program than transpile: transpile's is "

@@ -24,6 +24,8 @@ struct TranspileRequest {
   std::variant<int, std::string, std::vector<std::string>> trainers = 1;
   bool sync_mode = true;
   std::string current_endpoint = "127.0.0.1:6174";
+  // Where print_log's lines go; null: standard output.
+  std::function<void(const std::string& line)> print = {};
 };
 
 class DistributeTranspiler {

@@ -272,7 +272,7 @@ std::vector<VarSlice> slice_records(const Placement& placement) {
   return records;
 }
 
-std::string balance_text(const Placement& placement) {
+std::vector<std::string> balance_lines(const Placement& placement) {
   int64_t total = 0;
   std::map<std::string, std::pair<int64_t, int64_t>> held;  // blocks, bytes
   for (const PlacedParam& param : placement.params) {
@@ -284,15 +284,15 @@ std::string balance_text(const Placement& placement) {
       total += bytes;
     }
   }
-  std::ostringstream text;
+  std::vector<std::string> lines;
   for (const std::string& endpoint : placement.endpoints) {
     const auto [blocks, bytes] = held[endpoint];
     const double share =
         total ? 100.0 * static_cast<double>(bytes) / static_cast<double>(total) : 0;
-    text << endpoint << ": " << blocks << (blocks == 1 ? " block, " : " blocks, ") << bytes
-         << " bytes, " << std::fixed << std::setprecision(1) << share << "%\n";
+    lines.push_back(cat(endpoint, ": ", blocks, blocks == 1 ? " block, " : " blocks, ", bytes,
+                        " bytes, ", std::fixed, std::setprecision(1), share, "%"));
   }
-  return text.str();
+  return lines;
 }
 
 }  // namespace trireme

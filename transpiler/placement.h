@@ -87,8 +87,8 @@ int slices_at(const PlacedParam& param, const std::string& endpoint);
 
 // The records that saving and loading read.
 std::vector<VarSlice> slice_records(const Placement& placement);
-// Per server: blocks, bytes and share.
-std::string balance_text(const Placement& placement);
+// One line per server: blocks, bytes and share.
+std::vector<std::string> balance_lines(const Placement& placement);
 
 // "name.trainer_i"
 std::string of_trainer(const std::string& name, int trainer);

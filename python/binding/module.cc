@@ -42,4 +42,5 @@ PYBIND11_MODULE(_trireme, m) {
   bind_adaptive_optimizers(m);
   bind_optimizers_around(m);
   bind_io(m);
+  bind_transpilers(m);
 }

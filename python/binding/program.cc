@@ -37,7 +37,7 @@ void bind_programs(py::module_& m) {
       .def_readwrite("_current_role", &Program::role)
       .def_readwrite("_role_vars", &Program::role_vars)
       .def_readwrite("_appending_grad_times", &Program::backward_count)
-      .def_readwrite("_is_distributed", &Program::distributed_transpiled)
+      .def_readonly("_is_mem_optimized", &Program::memory_optimized)
       .def_readwrite("_scheduled_rate", &Program::scheduled_rate)
       .def_readwrite("_desc_version", &Program::desc_version)
       .def("_clone", [](const Program& p, bool for_test) { return clone(p, for_test); })

@@ -335,49 +335,76 @@ TEST(Stories, AFetchWithPruneFindsARenamedVariable) {
   }
 }
 
+Var& tanh_chain(Var& from) {
+  Var* value = &from;
+  for (int i = 0; i < 6; ++i) value = &layers::tanh(*value);
+  return *value;
+}
+
+int reused_inside(const Program& program) {
+  int reused = 0;
+  for (size_t b = 1; b < program.num_blocks(); ++b) {
+    for (const Op* op : program.block(static_cast<int>(b)).ops()) {
+      reused += static_cast<int>(op->former_names.size());
+    }
+  }
+  return reused;
+}
+
 TEST(Stories, BranchesAreVisitedAndNumbersStay) {
   const Story story{
       "branches",
-      [&]() -> Var& {
+      []() -> Var& {
         Var& x = layers::data("x", {16});
-        Var& out = layers::create_global_var({16}, 0, DType::float32,
-                                             {.persistable = true, .name = "kept"});
-        Var& total = layers::reduce_sum(x);
+        Var& kept = layers::create_global_var({16}, 0, DType::float32,
+                                              {.persistable = true, .name = "kept"});
         Var& zero = layers::fill_constant({1}, DType::float32, 0);
-        layers::Switch outer;
-        const auto chain = [&](Var& from) -> Var& {
-          Var* value = &from;
-          for (int i = 0; i < 6; ++i) value = &layers::tanh(*value);
-          return *value;
-        };
-        outer.when(layers::less_than(zero, total), [&] {
-          layers::Switch inner;
-          Var& mean = layers::reduce_mean(chain(x), {.dim = {0}});
-          inner.when(layers::less_than(zero, layers::reduce_sum(mean)),
-                     [&] { layers::assign(chain(mean), &out); });
-          inner.otherwise([&] { layers::assign(mean, &out); });
-        });
-        outer.otherwise([&] { layers::assign(layers::reduce_sum(x, {.dim = {0}}), &out); });
-        Var& fc = layers::fc(layers::elementwise_add(x, out), {.size = 4});
-        return layers::mean(fc);
+        layers::Switch pick;
+        pick.when(layers::less_than(zero, layers::reduce_sum(x)),
+                  [&] { layers::assign(layers::reduce_mean(tanh_chain(x), {.dim = {0}}), &kept); });
+        pick.otherwise([&] { layers::assign(layers::reduce_sum(x, {.dim = {0}}), &kept); });
+        return layers::mean(layers::fc(layers::elementwise_add(x, kept), {.size = 4}));
       },
       [](int step) -> Feeds {
         return {{"x", drawn({4, 16}, 7 + static_cast<uint64_t>(step))}};
       }};
   const Outcome plain = train(story, [](Program&, Var&) {});
-  int inner_reuse = 0;
+  int inside = 0;
   const Outcome shared = train(story, [&](Program& program, Var&) {
     memory_optimize(program);
-    for (size_t b = 1; b < program.num_blocks(); ++b) {
-      for (const Op* op : program.block(static_cast<int>(b)).ops()) {
-        inner_reuse += static_cast<int>(op->former_names.size());
-      }
-    }
+    inside = reused_inside(program);
   });
-  EXPECT_GT(inner_reuse, 0);
+  EXPECT_GT(inside, 0);
   expect_same(plain, shared, story.name);
   expect_same(plain, train(story, [](Program& program, Var&) { release_memory(program); }),
               story.name);
+}
+
+TEST(Stories, BlocksInsideBlocksAreVisited) {
+  FreshPrograms fresh;
+  Var& x = layers::data("x", {16});
+  Var& out = layers::create_global_var({16}, 0, DType::float32, {.persistable = true});
+  Var& flag =
+      layers::less_than(layers::fill_constant({1}, DType::float32, 0), layers::reduce_sum(x));
+  Var& outside = layers::tanh(x);  // read two blocks further in
+  layers::Switch outer;
+  outer.when(flag, [&] {
+    layers::Switch inner;
+    inner.when(flag, [&] {
+      Var& deep = layers::elementwise_add(tanh_chain(x), outside);
+      layers::assign(layers::reduce_mean(deep, {.dim = {0}}), &out);
+    });
+  });
+  Var& later = tanh_chain(x);
+  memory_optimize(*fresh.main);
+  EXPECT_GT(reused_inside(*fresh.main), 0);
+  // The name of `outside` is free only behind the op that owns the blocks which read it.
+  bool behind = false;
+  for (const Op* op : fresh.main->global_block().ops()) {
+    behind |= op->type() == "conditional_block";
+    for (const auto& [now, own] : op->former_names) EXPECT_TRUE(behind || now != outside.name());
+  }
+  EXPECT_NE(fresh.main->global_block().find_var(later.name()), nullptr);
 }
 
 TEST(Stories, GradientsKeepTheirNamesWhenAsked) {

@@ -300,6 +300,18 @@ TEST(Server, TwoSlicesOnOneServerKeepTheirStatesApart) {
   EXPECT_EQ(main->global_block().find_var("fc_w_moment1_0"), nullptr);
 }
 
+TEST(Server, PrintLogSaysWhatEachServerKeeps) {
+  ClassicNet net;
+  DistributeTranspilerConfig config;
+  config.print_log = true;
+  Strings lines;
+  TranspileRequest request = net.request();
+  request.print = [&](const std::string& line) { lines.push_back(line); };
+  DistributeTranspiler(config).transpile(request);
+  EXPECT_THAT(lines, ElementsAre(kEp0 + ": 2 blocks, 2004000 bytes, 50.0%",
+                                 kEp1 + ": 1 block, 2000000 bytes, 50.0%"));
+}
+
 // ---- first values
 
 Tensor value_of(const Scope& scope, const std::string& name) { return scope.find(name)->tensor(); }

@@ -373,10 +373,6 @@ Block.__str__ = Block.__repr__ = _block_text
 
 # Programs --------------------------------------------------------------------------------------
 
-Program._nccl_comm_num = 1
-Program._use_hierarchical_allreduce = False
-Program._hierarchical_allreduce_inter_nranks = 0
-Program._trainers_endpoints = ()
 Program._enable_dgc = False
 Program._fleet_opt = None
 Program._pipeline_opt = None

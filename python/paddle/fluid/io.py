@@ -58,7 +58,18 @@ def save_params(executor, dirname, main_program=None, filename=None):
 
 
 def save_persistables(executor, dirname, main_program=None, filename=None):
-    save_vars(executor, dirname, main_program, None, is_persistable, filename)
+    program = _program(main_program)
+    if not program._is_distributed:
+        save_vars(executor, dirname, program, None, is_persistable, filename)
+        return
+    # What servers keep is fetched and written by trainer 0 alone, as whole variables.
+    if filename is not None:
+        raise ValueError(f'filename is {filename!r}, but what servers keep is saved one file each')
+    remote = set(_C.remote_names(program))
+    save_vars(executor, dirname, program, None,
+              lambda var: is_persistable(var) and var.name not in remote)
+    if program._is_chief:
+        executor.run(_C.sliced_save_program(program, dirname))
 
 
 def load_vars(executor, dirname, main_program=None, vars=None, predicate=None, filename=None):
@@ -71,7 +82,14 @@ def load_params(executor, dirname, main_program=None, filename=None):
 
 
 def load_persistables(executor, dirname, main_program=None, filename=None):
-    load_vars(executor, dirname, main_program, None, is_persistable, filename)
+    program = _program(main_program)
+    if not program._is_distributed:
+        load_vars(executor, dirname, program, None, is_persistable, filename)
+        return
+    if filename is not None:
+        raise ValueError(f'filename is {filename!r}, but servers load one file each')
+    # A server reads its slices out of whole variables.
+    executor.run(_C.sliced_load_program(program, dirname))
 
 
 def _names(items, what):

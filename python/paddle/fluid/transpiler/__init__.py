@@ -1,23 +1,8 @@
-"""Programs rewritten for several machines: named here, not built yet."""
-import warnings
-
-from ..compiler import not_built
+"""Programs rewritten: for parameter servers and ranks, or to name fewer variables."""
+from . import collective, details, distribute_transpiler, geo_sgd_transpiler, ps_dispatcher
+from .distribute_transpiler import DistributeTranspiler, DistributeTranspilerConfig
+from .memory_optimization_transpiler import memory_optimize, release_memory
+from .ps_dispatcher import HashName, RoundRobin
 
 __all__ = ['DistributeTranspiler', 'memory_optimize', 'release_memory', 'HashName', 'RoundRobin',
            'DistributeTranspilerConfig']
-
-_instead = 'train on one machine'
-DistributeTranspiler = not_built('DistributeTranspiler', _instead)
-DistributeTranspilerConfig = not_built('DistributeTranspilerConfig', _instead)
-HashName = not_built('HashName', _instead)
-RoundRobin = not_built('RoundRobin', _instead)
-
-
-def memory_optimize(input_program, skip_opt_set=None, print_log=False, level=0, skip_grads=True):
-    """Without effect since 1.6: memory is planned when a program is compiled."""
-    warnings.warn('memory_optimize has no effect: memory is planned when a program is compiled')
-
-
-def release_memory(input_program, skip_opt_set=None):
-    """Without effect since 1.6: memory is planned when a program is compiled."""
-    warnings.warn('release_memory has no effect: memory is planned when a program is compiled')

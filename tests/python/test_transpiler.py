@@ -1,0 +1,340 @@
+"""fluid.transpiler: what only Python says, and the documented calls end to end."""
+import socket
+import time
+
+import numpy as np
+import pytest
+
+import paddle.fluid as fluid
+from paddle.fluid.transpiler import details
+from paddle.fluid.transpiler.distribute_transpiler import (DistributedMode, ServerRuntimeConfig,
+                                                           same_or_split_var, slice_variable)
+from paddle.fluid.transpiler.geo_sgd_transpiler import GeoSgdTranspiler
+from paddle.fluid.transpiler.ps_dispatcher import PSDispatcher
+
+SERVERS = '127.0.0.1:6174,127.0.0.1:6175'
+EP0, EP1 = SERVERS.split(',')
+
+
+def net(optimizer=None, width=1000):
+    x = fluid.layers.data('x', [width])
+    y = fluid.layers.data('y', [width])
+    out = fluid.layers.fc(x, width, param_attr='fc_w', bias_attr='fc_b')
+    loss = fluid.layers.mean(fluid.layers.square_error_cost(out, y))
+    (optimizer or fluid.optimizer.SGD(0.1)).minimize(loss)
+    return loss
+
+
+def types(program):
+    return [op.type for op in program.global_block().ops]
+
+
+def transpiled(config=None, **more):
+    t = fluid.DistributeTranspiler(config)
+    t.transpile(0, pservers=SERVERS, trainers=2, **more)
+    return t
+
+
+# ---- config
+
+def test_defaults():
+    config = fluid.DistributeTranspilerConfig()
+    assert (config.slice_var_up, config.split_method, config.min_block_size) == (True, None, 8192)
+    assert (config.enable_dc_asgd, config.mode, config.print_log) == (False, 'pserver', False)
+    assert (config.wait_port, config.sync_mode) == (True, True)
+    assert (config.runtime_split_send_recv, config.geo_sgd_mode) == (False, False)
+    assert (config.geo_sgd_need_push_nums, config.half_async) == (100, False)
+    assert (config.completely_not_async, config.nccl_comm_num) == (False, 1)
+    assert (config.use_hierarchical_allreduce, config.collective_mode) == (False, None)
+    assert config.hierarchical_allreduce_inter_nranks == 0
+    assert [DistributedMode.SYNC, DistributedMode.ASYNC, DistributedMode.HALF_ASYNC,
+            DistributedMode.GEO] == [0, 1, 2, 3]
+
+
+def test_contradictions_are_refused_when_they_are_set():
+    config = fluid.DistributeTranspilerConfig()
+    with pytest.raises(ValueError, match='runtime_split_send_recv.*sync_mode'):
+        config.runtime_split_send_recv = True
+    config.sync_mode = False
+    config.runtime_split_send_recv = True
+    with pytest.raises(ValueError, match='sync_mode.*runtime_split_send_recv'):
+        config.sync_mode = True
+    for name in ('sync_mode', 'runtime_split_send_recv'):
+        with pytest.raises(ValueError, match='None'):
+            setattr(config, name, None)
+
+
+def test_a_misspelt_field_is_an_error():
+    config = fluid.DistributeTranspilerConfig()
+    with pytest.raises(AttributeError, match='did you mean slice_var_up'):
+        config.slice_var = False
+
+
+def test_config_errors():
+    config = fluid.DistributeTranspilerConfig()
+    config.min_block_size = 100
+    with pytest.raises(AssertionError, match='min_block_size is 100'):
+        fluid.DistributeTranspiler(config)
+    config = fluid.DistributeTranspilerConfig()
+    config.mode = 'other'
+    with pytest.raises(ValueError, match="mode is 'other'"):
+        fluid.DistributeTranspiler(config)
+    config = fluid.DistributeTranspilerConfig()
+    for wrong in (7, 'RoundRobin', PSDispatcher, dict):
+        config.split_method = wrong
+        with pytest.raises(AssertionError, match='split_method must be a class'):
+            fluid.DistributeTranspiler(config)
+    with pytest.raises(TypeError, match='config must be'):
+        fluid.DistributeTranspiler({'mode': 'nccl2'})
+
+
+def test_config_is_not_written_to():
+    net()
+    config = fluid.DistributeTranspilerConfig()
+    transpiled(config)
+    assert vars(config) == {}
+
+
+# ---- dispatchers
+
+def test_own_dispatchers_and_subclasses():
+    class Second(fluid.transpiler.RoundRobin):
+        def dispatch(self, varlist):
+            assert all(isinstance(var.name, str) and var.shape for var in varlist)
+            return [self.eps[1] for _ in varlist]
+
+    net()
+    config = fluid.DistributeTranspilerConfig()
+    config.split_method = Second
+    t = transpiled(config)
+    sends = [op for op in t.get_trainer_program(False).global_block().ops if op.type == 'send']
+    assert {ep for op in sends for ep in op.attr('epmap')} == {EP1}
+
+
+def test_hash_name_is_the_same_everywhere():
+    net()
+    config = fluid.DistributeTranspilerConfig()
+    config.split_method = fluid.transpiler.HashName
+    t = transpiled(config)
+    dispatcher = fluid.transpiler.HashName([EP0, EP1])
+    main = t.get_trainer_program(False)
+    for op in main.global_block().ops:
+        if op.type == 'recv':
+            slices = [main.global_block().var(name) for name in op.output('Out')]
+            assert op.attr('epmap') == dispatcher.dispatch(slices)
+    with pytest.raises(TypeError, match='must be a list'):
+        fluid.transpiler.HashName(SERVERS)
+
+
+def test_slice_variable():
+    program = fluid.Program()
+    block = program.global_block()
+    var = block.create_var(name='w', shape=[7, 5000], dtype='float32')
+    assert slice_variable([var], 4, 8192) == ['w:0:10000', 'w:1:10000', 'w:2:10000', 'w:3:5000']
+    assert same_or_split_var('w.block1', 'w') and not same_or_split_var('w2', 'w')
+
+
+# ---- transpile
+
+def test_pserver_programs_of_the_document():
+    net()
+    t = transpiled()
+    with pytest.warns(UserWarning, match='deprecated'):
+        server = t.get_pserver_program(EP0)
+    with pytest.warns(UserWarning, match='deprecated'):
+        startup = t.get_startup_program(EP0, server)
+    assert types(startup) == ['fill_constant', 'fill_constant', 'uniform_random']
+    trainer = t.get_trainer_program(wait_port=False)
+    assert trainer is fluid.default_main_program()
+    assert trainer._is_distributed and trainer._is_chief and trainer._endpoints == [EP0, EP1]
+    with pytest.warns(UserWarning, match='another startup_program'):
+        t.get_startup_program(EP0, startup_program=fluid.Program())
+    with pytest.raises(KeyError, match='not among pservers'):
+        t.get_pserver_program('127.0.0.1:1')
+    with pytest.raises(RuntimeError, match="in mode 'pserver'"):
+        transpiled()
+
+
+def test_old_keywords():
+    net()
+    config = fluid.DistributeTranspilerConfig()
+    config.mode = 'nccl2'
+    t = fluid.DistributeTranspiler(config)
+    with pytest.raises(ValueError, match='both given'):
+        t.transpile(0, trainers=SERVERS, workers=SERVERS, current_endpoint=EP0)
+    with pytest.warns(UserWarning, match='workers'):
+        t.transpile(0, workers=SERVERS, current_endpoint=EP0)
+    assert fluid.default_main_program()._trainers_endpoints == [EP0, EP1]
+    with pytest.raises(NotImplementedError, match='config.mode = "nccl2"'):
+        t.transpile_nccl2()
+    with pytest.raises(RuntimeError, match='no parameter servers'):
+        t.get_trainer_program(False)
+
+
+def test_slice_var_up_keyword():
+    net()
+    t = fluid.DistributeTranspiler()
+    with pytest.warns(UserWarning, match='slice_var_up'):
+        t.transpile(0, pservers=SERVERS, trainers=2, slice_var_up=False)
+    assert 'split_byref' not in types(t.get_trainer_program(False))
+
+
+def test_argument_errors():
+    net()
+    t = fluid.DistributeTranspiler()
+    with pytest.raises(TypeError, match='must be a number'):
+        t.transpile(0, pservers=SERVERS, trainers='2')
+    with pytest.raises(TypeError, match='program must be a Program'):
+        t.transpile(0, program='main')
+    with pytest.raises(TypeError, match='pservers must be a string'):
+        t.transpile(0, pservers=[EP0])
+    with pytest.raises(ValueError, match='is there twice'):
+        t.transpile(0, pservers=f'{EP0},{EP0}')
+    with pytest.raises(RuntimeError, match='call transpile first'):
+        t.get_trainer_program()
+    config = fluid.DistributeTranspilerConfig()
+    config.mode = 'nccl2'
+    with pytest.raises(AssertionError, match='must be a string'):
+        fluid.DistributeTranspiler(config).transpile(0, trainers=2)
+    with pytest.raises(RuntimeError, match='call minimize first'):
+        t.transpile(0, program=fluid.Program(), startup_program=fluid.Program())
+
+
+def test_server_threads():
+    net()
+    t = fluid.DistributeTranspiler()
+    threads = ServerRuntimeConfig()
+    threads._rpc_send_thread_num = 3
+    with pytest.raises(TypeError, match='ServerRuntimeConfig'):
+        t._set_server_config(7)
+    t._set_server_config(threads)
+    t.transpile(0, pservers=SERVERS, trainers=2)
+    serve = t.get_pserver_programs(EP0)[0].global_block().ops[0]
+    assert serve.attr('rpc_send_thread_num') == 3 and serve.attr('rpc_get_thread_num') == 12
+
+
+def test_running_an_rpc_op_says_what_is_missing(exe):
+    net()
+    transpiled()
+    with pytest.raises(NotImplementedError, match='needs the multi-process runtime'):
+        exe.run(fluid.default_startup_program())
+
+
+def test_geo():
+    net()
+    t = GeoSgdTranspiler()
+    t.transpile(0, pservers=SERVERS, trainers=2)
+    assert types(t.get_trainer_program(False))[-3:] == ['sgd', 'sgd', 'send']
+    server, startup = t.get_pserver_programs(EP0)
+    assert [types(server)] + [[op.type for op in b.ops] for b in server.blocks[1:]] == [
+        ['listen_and_serv'], ['sum'], ['sum']]
+    assert server.global_block().ops[0].attr('distributed_mode') == DistributedMode.GEO
+    assert 'uniform_random' in types(startup)
+
+
+def test_slices_are_recorded():
+    net(fluid.optimizer.Adam(0.1))
+    transpiled()
+    slices = fluid.default_main_program()._parameters_on_pservers
+    part = slices.get_distributed_var_by_slice('fc_w.block1')
+    assert (part.vtype, part.offset, part.endpoint) == ('Param', 500000, EP0)
+    assert {v.vtype for v in slices.get_distributed_vars_by_ep(EP1)} == {'Param', 'Optimizer'}
+    assert 'fc_w.block0' in slices.overview()
+
+
+def test_a_server_loads_its_rows_from_whole_files(exe, tmp_path):
+    net(width=128)
+    exe.run(fluid.default_startup_program())
+    whole = np.array(fluid.global_scope().find_var('fc_w').get_tensor())
+    fluid.io.save_persistables(exe, str(tmp_path))
+    t = transpiled()
+    for endpoint in (EP0, EP1):
+        server, startup = t.get_pserver_programs(endpoint)
+        with fluid.scope_guard(fluid.Scope()):
+            exe.run(startup)
+            fluid.io.load_persistables(exe, str(tmp_path), server)
+            for var in server._parameters_on_pservers.get_distributed_vars_by_ep(endpoint, 'Param'):
+                if var.origin.name != 'fc_w':
+                    continue
+                rows = np.array(fluid.global_scope().find_var(var.slice.name).get_tensor())
+                first = var.offset // 128 if var.is_slice else 0
+                np.testing.assert_array_equal(rows, whole[first:first + len(rows)])
+
+
+# ---- waiting
+
+def test_wait_server_ready():
+    with socket.socket() as up:
+        up.bind(('127.0.0.1', 0))
+        up.listen()
+        there = '127.0.0.1:%d' % up.getsockname()[1]
+        details.wait_server_ready([there])
+    start = time.time()
+    with pytest.raises(RuntimeError, match=there):
+        details.wait_server_ready([there], timeout=0.3)
+    assert time.time() - start < 5
+    with pytest.raises(AssertionError):
+        details.wait_server_ready(there)
+
+
+# ---- memory
+
+def losses(edit, steps=4):
+    main, startup = fluid.Program(), fluid.Program()
+    main.random_seed = startup.random_seed = 5
+    with fluid.unique_name.guard(), fluid.program_guard(main, startup):
+        x = fluid.layers.data('x', [32])
+        hidden = x
+        for _ in range(4):
+            hidden = fluid.layers.fc(hidden, 32, act='relu')
+        hidden = fluid.layers.dropout(hidden, 0.2)
+        loss = fluid.layers.mean(fluid.layers.square(hidden))
+        fluid.optimizer.Adam(0.01).minimize(loss)
+    edit(main, loss)
+    exe = fluid.Executor(fluid.CPUPlace())
+    with fluid.scope_guard(fluid.Scope()):
+        exe.run(startup)
+        return [exe.run(main, {'x': np.ones((8, 32), 'float32') * i}, [loss, hidden])
+                for i in range(steps)]
+
+
+@pytest.mark.filterwarnings('ignore')
+@pytest.mark.parametrize('edit', [
+    lambda main, loss: fluid.memory_optimize(main),
+    lambda main, loss: fluid.memory_optimize(main, level=1),
+    lambda main, loss: fluid.memory_optimize(main, skip_opt_set={loss}, skip_grads=True),
+    lambda main, loss: fluid.memory_optimize(main, skip_opt_set=[loss.name]),
+    lambda main, loss: fluid.release_memory(main),
+    lambda main, loss: fluid.release_memory(main, {loss.name}),
+])
+def test_numbers_do_not_change(edit):
+    for plain, optimized in zip(losses(lambda main, loss: None), losses(edit)):
+        for a, b in zip(plain, optimized):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_memory_optimize_prints_and_returns_none(capsys):
+    net(width=16)
+    main = fluid.default_main_program()
+    before = {name for op in main.global_block().ops for name in op.output_arg_names}
+    assert fluid.memory_optimize(main, print_log=True) is None
+    assert capsys.readouterr().out.startswith('!!! 0,  ')
+    after = {name for op in main.global_block().ops for name in op.output_arg_names}
+    assert after < before and main._is_mem_optimized
+
+
+def test_memory_argument_errors():
+    program = fluid.Program()
+    with pytest.raises(TypeError, match='input_program must be a Program'):
+        fluid.memory_optimize('program')
+    with pytest.raises(TypeError, match='input_program must be a Program'):
+        fluid.release_memory(None)
+    with pytest.raises(ValueError, match='level is 2'):
+        fluid.memory_optimize(program, level=2)
+    for transform in (fluid.memory_optimize, fluid.release_memory):
+        with pytest.raises(ValueError, match='skip_opt_set must be'):
+            transform(program, skip_opt_set='loss')
+        with pytest.raises(TypeError, match='one of its elements is a int'):
+            transform(program, skip_opt_set=[1])
+    with pytest.warns(UserWarning, match='experimental'):
+        assert fluid.release_memory(program) is None
