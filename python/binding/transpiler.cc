@@ -43,11 +43,6 @@ void set_split_method(DistributeTranspilerConfig& config, const py::object& meth
   };
 }
 
-void poll_signals() {
-  const py::gil_scoped_acquire gil;
-  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-}
-
 void print_line(const std::string& line) { py::print(line); }
 
 py::tuple shape_tuple(const Shape& shape) { return py::tuple(py::cast(shape.to_vector())); }

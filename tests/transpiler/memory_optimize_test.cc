@@ -428,7 +428,7 @@ size_t arena(const Program& program, const Story& story, const std::string& loss
   const Feeds feeds = story.feed(0);
   for (const auto& [name, tensor] : feeds) {
     request.feeds[name] = {.dtype = tensor.dtype(),
-                           .rank = tensor.shape().rank(),
+                           .shape = tensor.shape(),
                            .lod_level = static_cast<int>(tensor.lod().size())};
   }
   request.fetches = {loss};
