@@ -34,7 +34,21 @@ struct Region {
     int outer;
   };
   std::vector<Link> reads;  // outer value -> the inner value that stands for it
-  std::vector<int> writes;  // outer values; the inner ones are the graph's `kept`, in this order
+  std::vector<int> writes;  // outer values; the inner ones lead the graph's `kept`, in this order
+
+  // What passes hand on (RegionLink). `entry` and `last` count in the inner graph's `given` and
+  // `kept`; the others are outer values. -1: there is none.
+  struct Port {
+    RegionLink::How how;
+    int entry = -1, last = -1;
+    int from = -1, to = -1, like = -1;
+  };
+  std::vector<Port> ports;
+  // A gradient's: given[entry] is saved[saved] of the forward pass.
+  struct Load {
+    int entry, saved;
+  };
+  std::vector<Load> loads;
 };
 
 struct Node {
@@ -67,6 +81,10 @@ class Graph : public Emitter {
   std::vector<State> states;
   std::vector<Named> fetches;
   std::vector<int> kept;  // values that outlive the graph in other ways: a region's results
+  // Regions only.
+  std::vector<int> given;    // values put in place before each pass
+  std::vector<int> saved;    // values kept from each pass for the gradient
+  bool saves_passes = false;  // a gradient counts the passes, even where it reads no value of them
 
   // Drops the nodes whose bit is not set; true when there were any. Values keep their numbers.
   bool keep_nodes(const std::vector<bool>& keep);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <sstream>
 
@@ -29,9 +30,19 @@ bool can_merge(const Node& node) {
          node.shared.empty();
 }
 
+// Values that another node overwrites in their slot: each needs a slot to itself.
+std::vector<bool> overwritten_values(const Graph& graph) {
+  std::vector<bool> overwritten(graph.values.size(), false);
+  for (const Node& node : graph.nodes) {
+    for (const auto& [in, out] : node.shared) overwritten[node.ins[in]] = true;
+  }
+  return overwritten;
+}
+
 }  // namespace
 
 bool merge_equal(Graph& graph) {
+  const std::vector<bool> overwritten = overwritten_values(graph);
   std::vector<int> stands_for(graph.values.size());
   for (size_t v = 0; v < stands_for.size(); ++v) stands_for[v] = static_cast<int>(v);
   std::vector<bool> keep(graph.nodes.size(), true);
@@ -43,8 +54,16 @@ bool merge_equal(Graph& graph) {
     }
     for (Region& region : node.regions) {
       for (auto& link : region.reads) link.outer = stands_for[link.outer];
+      for (auto& port : region.ports) {
+        if (port.from >= 0) port.from = stands_for[port.from];
+        if (port.like >= 0) port.like = stands_for[port.like];
+      }
     }
     if (!can_merge(node)) continue;
+    if (std::any_of(node.outs.begin(), node.outs.end(),
+                    [&](int value) { return value >= 0 && overwritten[value]; })) {
+      continue;
+    }
     const auto [it, fresh] = first.try_emplace(signature(node), n);
     if (fresh) continue;
     keep[n] = false;
@@ -58,6 +77,7 @@ bool merge_equal(Graph& graph) {
     if (state.exit >= 0) state.exit = stands_for[state.exit];
   }
   for (int& value : graph.kept) value = stands_for[value];
+  for (int& value : graph.saved) value = stands_for[value];
   return graph.keep_nodes(keep);
 }
 

@@ -13,8 +13,12 @@ constexpr int kAtEnd = std::numeric_limits<int>::max();
 
 class Planner {
  public:
-  Planner(Plan& plan, const std::map<int, int>& outer_slots)
-      : plan_(plan), graph_(plan.graph), outer_slots_(outer_slots) {}
+  // `outer_slots`: a region's values that stand in slots of the plan around it. `unsure`: which of
+  // its values may hold nothing.
+  Planner(Plan& plan, const std::map<int, int>& outer_slots, std::vector<bool> unsure)
+      : plan_(plan), graph_(plan.graph), outer_slots_(outer_slots), unsure_(std::move(unsure)) {
+    unsure_.resize(graph_.values.size(), false);
+  }
 
   void run() {
     find_last_uses();
@@ -34,6 +38,8 @@ class Planner {
     }
     for (const auto& fetch : graph_.fetches) last_use_[fetch.value] = kAtEnd;
     for (int value : graph_.kept) last_use_[value] = kAtEnd;
+    for (int value : graph_.saved) last_use_[value] = kAtEnd;
+    for (int value : graph_.given) last_use_[value] = kAtEnd;  // filled from outside: never ours
     // A state whose last version is another state's entry is copied at the end.
     for (const auto& state : graph_.states) {
       if (state.exit >= 0 && state.exit != state.entry) exits_.emplace(state.exit, &state);
@@ -59,6 +65,7 @@ class Planner {
     }
     for (const auto& [inner, outer] : outer_slots_)
       slot_of[inner] = new_slot(SlotKind::outer, outer);
+    for (int value : graph_.given) slot_of[value] = new_slot(SlotKind::own, 0);
 
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
@@ -148,6 +155,8 @@ class Planner {
         if (segment.end > segment.begin) next_segment(segment);
         segment.reads_values = read;
       }
+      check_operands(static_cast<int>(n), segment);
+      instruction.cleared = find_unsure_results(node);
       for (Region& region : node.regions) {
         instruction.region_plans.push_back(static_cast<int>(plan_.regions.size()));
         plan_.regions.push_back(plan_region(region));
@@ -165,19 +174,65 @@ class Planner {
 
   void next_segment(Segment& segment) {
     plan_.segments.push_back(segment);
-    segment = Segment{segment.end, segment.end, {}};
+    segment = Segment{.begin = segment.end, .end = segment.end};
+  }
+
+  // What a sub-block writes holds nothing until it has run once, unless it held something before.
+  std::vector<int> find_unsure_results(const Node& node) {
+    std::vector<int> cleared;
+    for (const Region& region : node.regions) {
+      for (int value : region.writes) {
+        const int position = static_cast<int>(std::find(node.outs.begin(), node.outs.end(), value) -
+                                              node.outs.begin());
+        const auto shared = std::find_if(node.shared.begin(), node.shared.end(),
+                                         [&](const auto& pair) { return pair.second == position; });
+        const bool fresh = shared == node.shared.end();
+        unsure_[value] = fresh || unsure_[node.ins[shared->first]];
+        if (fresh) cleared.push_back(position);
+      }
+    }
+    return cleared;
+  }
+
+  void check_operands(int n, Segment& segment) const {
+    const Node& node = graph_.nodes[n];
+    if (!node.regions.empty()) return;  // its own instructions are checked when they run
+    size_t at = 0;
+    for (size_t s = 0; s < node.in_counts.size(); ++s) {
+      const SlotSpec& slot = node.schema->inputs()[s];
+      for (int i = 0; i < node.in_counts[s] && !slot.dispensable; ++i) {
+        if (unsure_[node.ins[at + i]]) segment.checks.push_back({n, node.ins[at + i]});
+      }
+      at += slot.duplicable ? node.in_counts[s] : 1;
+    }
   }
 
   Plan::RegionPlan plan_region(Region& region) {
     Plan::RegionPlan made;
     made.plan = std::make_unique<Plan>();
     made.plan->graph = std::move(*region.graph);
+    const Graph& inner = made.plan->graph;
     std::map<int, int> ties;
-    for (const auto& link : region.reads) ties[link.inner] = plan_.slot_of[link.outer];
-    Planner planner(*made.plan, ties);
-    for (size_t i = 0; i < region.writes.size(); ++i) {
-      made.carries.push_back({made.plan->graph.kept[i], plan_.slot_of[region.writes[i]]});
+    std::vector<bool> unsure(inner.values.size(), false);
+    for (const auto& link : region.reads) {
+      ties[link.inner] = plan_.slot_of[link.outer];
+      unsure[link.inner] = unsure_[link.outer];
     }
+    Planner planner(*made.plan, ties, std::move(unsure));
+    for (size_t i = 0; i < region.writes.size(); ++i) {
+      made.carries.push_back({inner.kept[i], plan_.slot_of[region.writes[i]]});
+    }
+    const auto slot = [this](int value) { return value < 0 ? -1 : plan_.slot_of[value]; };
+    for (const auto& port : region.ports) {
+      made.ports.push_back({.how = port.how,
+                            .entry = port.entry < 0 ? -1 : inner.given[port.entry],
+                            .last = port.last < 0 ? -1 : inner.kept[port.last],
+                            .from = slot(port.from),
+                            .to = slot(port.to),
+                            .like = slot(port.like)});
+    }
+    for (const auto& load : region.loads)
+      made.loads.push_back({inner.given[load.entry], load.saved});
     planner.run();
     plan_.draws_random |= made.plan->draws_random;
     return made;
@@ -225,7 +280,9 @@ class Planner {
       }
     }
     for (const auto& fetch : graph_.fetches) outlives[plan_.slot_of[fetch.value]] = true;
-    for (int value : graph_.kept) outlives[plan_.slot_of[value]] = true;
+    for (const auto* values : {&graph_.kept, &graph_.saved, &graph_.given}) {
+      for (int value : *values) outlives[plan_.slot_of[value]] = true;
+    }
     const int last = static_cast<int>(graph_.nodes.size()) - 1;
     for (const auto& back : plan_.write_backs) {
       if (last >= 0) touch(back.value, last);
@@ -239,6 +296,7 @@ class Planner {
   Plan& plan_;
   Graph& graph_;
   const std::map<int, int>& outer_slots_;
+  std::vector<bool> unsure_;  // by value
   std::vector<int> last_use_;
   std::vector<int> state_slot_;
   std::multimap<int, const Graph::State*> exits_;
@@ -249,7 +307,7 @@ class Planner {
 std::unique_ptr<Plan> make_plan(Graph graph) {
   auto plan = std::make_unique<Plan>();
   plan->graph = std::move(graph);
-  Planner(*plan, {}).run();
+  Planner(*plan, {}, {}).run();
   check_plan(*plan);
   return plan;
 }

@@ -27,12 +27,18 @@ struct Instruction {
   // bound after it.
   bool late = false;
   std::vector<int> region_plans;  // indices into Plan::regions
+  std::vector<int> cleared;       // results that hold nothing unless its sub-block runs: positions
 };
 
 // Instructions bound together. A segment begins where shapes depend on values computed before it.
 struct Segment {
   int begin = 0, end = 0;
   std::vector<int> reads_values;  // values whose contents decide shapes in this segment
+  // Operands that may hold nothing: a block that did not run writes them.
+  struct Check {
+    int instruction, value;
+  };
+  std::vector<Check> checks;
 };
 
 // When a slot of the frame holds something that is still needed. segment -1: it outlives its
@@ -69,6 +75,17 @@ class Plan {
       int outer_slot;
     };
     std::vector<Carry> carries;
+    // Values of the region's plan that passes begin and end with, and slots of this plan.
+    struct Port {
+      RegionLink::How how;
+      int entry = -1, last = -1;
+      int from = -1, to = -1, like = -1;
+    };
+    std::vector<Port> ports;
+    struct Load {
+      int entry, saved;
+    };
+    std::vector<Load> loads;
   };
   std::vector<RegionPlan> regions;
 };

@@ -14,12 +14,16 @@ void check_region(const Plan& plan) {
   std::vector<int> holds(plan.slots.size(), kNothing);
   const auto start = [&](int value) { holds[plan.slot_of[value]] = value; };
   for (const auto& feed : plan.graph.feeds) start(feed.value);
+  for (int value : plan.graph.given) start(value);
   for (const auto& state : plan.graph.states) {
     if (state.entry >= 0) start(state.entry);
   }
   for (size_t value = 0; value < plan.graph.values.size(); ++value) {
     const int slot = plan.slot_of[value];
-    if (slot >= 0 && plan.slots[slot].kind == SlotKind::outer) start(static_cast<int>(value));
+    const bool begun_with = plan.graph.values[value].node < 0;
+    if (begun_with && slot >= 0 && plan.slots[slot].kind == SlotKind::outer) {
+      start(static_cast<int>(value));
+    }
   }
 
   for (size_t i = 0; i < plan.instructions.size(); ++i) {
@@ -45,6 +49,17 @@ void check_region(const Plan& plan) {
     if (holds[plan.slot_of[fetch.value]] != fetch.value) {
       throw InternalError(
           cat("the value fetched as ", fetch.name, " is overwritten before the end"));
+    }
+  }
+  for (int value : plan.graph.kept) {
+    if (holds[plan.slot_of[value]] != value) {
+      throw InternalError(cat("a pass's result, value ", value, ", is overwritten before its end"));
+    }
+  }
+  for (int value : plan.graph.saved) {
+    // Values that a pass begins with are kept then.
+    if (plan.graph.values[value].node >= 0 && holds[plan.slot_of[value]] != value) {
+      throw InternalError(cat("value ", value, " is overwritten before its pass is kept"));
     }
   }
   for (const auto& back : plan.write_backs) {

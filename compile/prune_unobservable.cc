@@ -9,6 +9,7 @@ bool prune_unobservable(Graph& graph) {
     if (state.exit >= 0) seen[state.exit] = true;
   }
   for (int value : graph.kept) seen[value] = true;
+  for (int value : graph.saved) seen[value] = true;
 
   std::vector<bool> keep(graph.nodes.size(), false);
   for (size_t n = graph.nodes.size(); n-- > 0;) {

@@ -1,6 +1,8 @@
 // Variables and the tree of scopes.
 #include "core/scope.h"
 
+#include <cstring>
+
 #include "core/error.h"
 #include "core/text.h"
 
@@ -83,6 +85,45 @@ const SelectedRows& Variable::rows() const {
 
 const TensorArray& Variable::array() const {
   return held_as<TensorArray>(value_, kind(), Kind::array);
+}
+
+void Variable::copy_from(const Variable& source) {
+  if (&source == this) return;
+  switch (source.kind()) {
+    case Kind::dense: {
+      const Tensor& from = source.tensor();
+      if (kind() != Kind::dense) clear();
+      Tensor& to = tensor();
+      if (to.initialized() && to.dtype() == from.dtype() && to.shape() == from.shape()) {
+        if (to.raw() != from.raw() && from.byte_size() > 0) {
+          std::memcpy(to.raw(), from.raw(), from.byte_size());
+        }
+        to.set_lod(from.lod());
+      } else {
+        to = from.clone();
+      }
+      return;
+    }
+    case Kind::rows: {
+      const SelectedRows& from = source.rows();
+      clear();
+      rows() = {from.rows, from.height, from.value.clone()};
+      return;
+    }
+    case Kind::array: {
+      TensorArray copy;
+      for (const Tensor& element : source.array()) {
+        copy.push_back(element.initialized() ? element.clone() : Tensor());
+      }
+      clear();
+      array() = std::move(copy);
+      return;
+    }
+    case Kind::none:
+    case Kind::host:
+      value_ = source.value_;
+      return;
+  }
 }
 
 std::string Variable::describe() const {

@@ -46,6 +46,9 @@ class Variable {
   }
   void set_host(std::shared_ptr<HostObject> object) { value_ = std::move(object); }
   void clear() { value_ = std::monostate{}; }
+  // A deep copy, in the memory this slot has where it fits: views of it stay true. Host objects are
+  // shared.
+  void copy_from(const Variable& source);
   std::string describe() const;
 
  private:

@@ -125,6 +125,7 @@ OpSchema OpSchema::make_grad_row() const {
   row.shape_ = grad_shape_ ? grad_shape_ : default_grad_shape;
   row.body_ = grad_body_;
   row.kernels_ = grad_kernels_;
+  row.traits_.host = traits_.host;
   row.forward_ = this;
   return row;
 }

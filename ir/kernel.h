@@ -11,6 +11,7 @@
 
 #include "core/place.h"
 #include "core/scope.h"
+#include "core/step_scopes.h"
 #include "ir/op_view.h"
 
 namespace trireme {
@@ -19,7 +20,19 @@ namespace trireme {
 class RunContext {
  public:
   virtual ~RunContext() = default;
-  virtual void run_region(int index) = 0;  // the op's sub-block, once, on this run's slots
+  // The op's sub-block, once, on this run's slots. What its gradient reads is added to `keep`; there is
+  // nothing to keep where no gradient is computed.
+  virtual void run_region(int index, StepScopes* keep = nullptr) = 0;
+  // A sub-block whose passes hand values on by links (RegionLink): begin, any number of passes, end.
+  // `rows`: the length of the sequences that links slice and stack; a pass reads and writes row `row`.
+  struct Pass {
+    int64_t row = 0;
+    const std::vector<Variable>* load = nullptr;  // the forward pass that this one is the gradient of
+    StepScopes* keep = nullptr;
+  };
+  virtual void begin_passes(int index, int64_t rows) = 0;
+  virtual void run_pass(int index, const Pass& pass) = 0;
+  virtual void end_passes(int index) = 0;
   virtual Scope& scope() = 0;
   virtual uint64_t step() const = 0;          // training steps run so far in the scope tree
   virtual uint64_t process_seed() const = 0;  // what seed 0 means

@@ -73,6 +73,11 @@ OpSchema& OpSchema::out_list(std::string name, std::string doc) {
 OpSchema& OpSchema::out_optional(std::string name, std::string doc) {
   return add_slot(outputs_, {.name = std::move(name), .doc = std::move(doc), .dispensable = true});
 }
+OpSchema& OpSchema::out_optional_list(std::string name, std::string doc) {
+  return add_slot(
+      outputs_,
+      {.name = std::move(name), .doc = std::move(doc), .duplicable = true, .dispensable = true});
+}
 OpSchema& OpSchema::out_intermediate(std::string name, std::string doc) {
   return add_slot(outputs_, {.name = std::move(name), .doc = std::move(doc), .intermediate = true});
 }
@@ -189,6 +194,10 @@ OpSchema& OpSchema::grad_kernel(KernelMake make, std::string name, Device device
 }
 OpSchema& OpSchema::grad_maker(GradRule rule) {
   grad_rule_ = std::move(rule);
+  return *this;
+}
+OpSchema& OpSchema::region(RegionRule rule) {
+  region_ = std::move(rule);
   return *this;
 }
 OpSchema& OpSchema::sparse_grad(std::string in_slot) {

@@ -65,6 +65,22 @@ class GradMaker {
 };
 using GradRule = std::function<void(GradMaker&)>;
 
+// How passes of an op's sub-block hand values on. Names inside (`entry`: there when a pass begins,
+// `last`: when it ends) belong to the sub-block even if a block around it has them too; names outside
+// are operands and results of the op. Empty names: there is none.
+struct RegionLink {
+  enum class How {
+    carry,  // entry begins as `from` (else zeros like `like`) and becomes last; `to` is the end value
+    sum,    // `to` is the sum of last over all passes, zeros like `like` where there was no pass
+    slice,  // entry is one row of `from`
+    stack,  // last becomes one row of `to`
+  };
+  How how = How::carry;
+  std::string entry, last;
+  std::string from, to, like;
+};
+using RegionRule = std::function<std::vector<RegionLink>(const Op&)>;
+
 // How an op is made into instructions and what may be done with it.
 struct OpTraits {
   bool primitive = false;    // written by bodies only; not an op of programs
@@ -75,6 +91,10 @@ struct OpTraits {
   bool no_inference = false; // control flow and the like: outputs are not inferred at append
   // Shape depends on these inputs' values: the op starts a segment, bound when they are computed.
   std::vector<std::string> reads_values;
+  // Outputs whose variable keeps what it held and is changed in place: elements of arrays.
+  std::vector<std::string> updates;
+  // Inputs that the op changes when it works on gradients: an element that is read is taken away.
+  std::vector<std::string> takes;
 };
 
 class OpSchema {
@@ -90,6 +110,7 @@ class OpSchema {
   OpSchema& out(std::string name, std::string doc);
   OpSchema& out_list(std::string name, std::string doc);
   OpSchema& out_optional(std::string name, std::string doc);
+  OpSchema& out_optional_list(std::string name, std::string doc);
   OpSchema& out_intermediate(std::string name, std::string doc);
   template <class T>
   OpSchema& attr(std::string name, T fallback, std::string doc) {
@@ -127,6 +148,7 @@ class OpSchema {
   OpSchema& grad_body(BodyRule rule);
   OpSchema& grad_kernel(KernelMake make, std::string name = "reference", Device device = Device::cpu);
   OpSchema& grad_maker(GradRule rule);  // anything else: the ops it appends
+  OpSchema& region(RegionRule rule);  // ops with a sub-block: the links of its passes
   // The gradient of `in_slot` is SelectedRows when `is_sparse` is set on the op.
   OpSchema& sparse_grad(std::string in_slot);
 
@@ -149,6 +171,7 @@ class OpSchema {
   const BodyRule& body_rule() const { return body_; }
   const VjpRule& vjp_rule() const { return vjp_; }
   const std::vector<Kernel>& kernels() const { return kernels_; }
+  const RegionRule& region_rule() const { return region_; }
   const OpTraits& trait() const { return traits_; }
   const std::vector<std::pair<std::string, std::string>>& inplace_pairs() const { return inplace_; }
   const std::vector<SampleRule>& samples() const { return samples_; }
@@ -182,6 +205,7 @@ class OpSchema {
   std::vector<std::string> grad_uses_, grad_outs_, grad_outs_if_any_;
   std::string grad_type_, sparse_grad_slot_;
   GradRule grad_rule_;
+  RegionRule region_;
   std::vector<std::pair<std::string, std::string>> inplace_;
   OpTraits traits_;
   std::vector<SampleRule> samples_;

@@ -77,27 +77,6 @@ bool all_finite(const Tensor& tensor) {
   return true;
 }
 
-// Takes over a value without giving up the target's memory where it fits: views of it stay true.
-void assign(Variable& target, const Variable& source) {
-  if (source.kind() == Kind::dense) {
-    const Tensor& from = source.tensor();
-    if (target.kind() != Kind::dense) target.clear();
-    Tensor& to = target.tensor();
-    if (to.initialized() && to.dtype() == from.dtype() && to.shape() == from.shape()) {
-      if (to.raw() != from.raw()) std::memcpy(to.raw(), from.raw(), from.byte_size());
-      to.set_lod(from.lod());
-    } else {
-      to = from.clone();
-    }
-  } else if (source.kind() == Kind::rows) {
-    const SelectedRows& from = source.rows();
-    target.clear();
-    target.rows() = {from.rows, from.height, from.value.clone()};
-  } else {
-    target = source;
-  }
-}
-
 }  // namespace
 
 Frame::Frame(const Plan& plan)
@@ -159,9 +138,11 @@ bool Frame::entry_facts_changed() {
     }
     compare(state.entry);
   }
+  for (int value : plan_.graph.given) compare(value);
   for (size_t value = 0; value < plan_.graph.values.size(); ++value) {
     const int slot = plan_.slot_of[value];
-    if (slot >= 0 && plan_.slots[slot].kind == SlotKind::outer) compare(static_cast<int>(value));
+    if (plan_.graph.values[value].node >= 0 || slot < 0) continue;
+    if (plan_.slots[slot].kind == SlotKind::outer) compare(static_cast<int>(value));
   }
   return changed;
 }
@@ -172,6 +153,7 @@ void Frame::start(const std::vector<Variable>& feeds, Scope& scope, const RunSet
   next_poll_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
   step_ = scope.step().load(std::memory_order_relaxed);
   bind_slots(scope);
+  restart_iterations();
   for (size_t i = 0; i < feeds.size(); ++i) at(plan_.graph.feeds[i].value) = feeds[i];
   if (entry_facts_changed()) segment_bound_.assign(segment_bound_.size(), false);
 }
@@ -195,6 +177,7 @@ void Frame::run(const std::vector<Variable>& feeds, Scope& scope, const RunSetti
 void Frame::run_segments() {
   for (size_t s = 0; s < plan_.segments.size(); ++s) {
     const Segment& segment = plan_.segments[s];
+    if (!segment.checks.empty()) check_held(segment);
     for (size_t i = 0; i < segment.reads_values.size() && segment_bound_[s]; ++i) {
       segment_bound_[s] = same_contents(seen_values_[s][i], readable(at(segment.reads_values[i])));
     }
@@ -204,11 +187,25 @@ void Frame::run_segments() {
         segment_bound_[later] = false;
     }
     for (int i = segment.begin; i < segment.end; ++i) run_instruction(i);
-    if (plan_.instructions[segment.end - 1].late &&
-        late_facts_changed(plan_.instructions[segment.end - 1])) {
+    const Instruction& last = plan_.instructions[segment.end - 1];
+    if (!last.late) continue;
+    if (late_facts_changed(last)) {
       for (size_t later = s + 1; later < segment_bound_.size(); ++later)
         segment_bound_[later] = false;
     }
+    rebind_reshaped(last);
+  }
+}
+
+void Frame::check_held(const Segment& segment) {
+  for (const Segment::Check& check : segment.checks) {
+    if (at(check.value).initialized()) continue;
+    Error error(ErrorKind::precondition,
+                cat("it reads ", facts_[check.value].name,
+                    ", which holds nothing: the block that writes it did not run"));
+    error.fix(cat("give ", facts_[check.value].name, " a value before that block"));
+    throw add_node_context(error, plan_.graph.nodes[plan_.instructions[check.instruction].node],
+                           fact_pointers_);
   }
 }
 
@@ -246,7 +243,8 @@ void Frame::infer_instruction(int index) {
   }
   node.schema->shape_rule()(view);
   for (int value : node.outs) {
-    if (value >= 0 && !facts_[value].shape.known()) {
+    if (value < 0 || facts_[value].type == VarType::lod_tensor_array) continue;
+    if (!facts_[value].shape.known()) {
       throw InternalError(cat("the shape rule of ", node.schema->type(), " leaves ",
                               facts_[value].shape.to_string(),
                               " unknown when all operands are known"));
@@ -360,6 +358,7 @@ void Frame::run_instruction(int index) {
   args.ins = bound.ins.data();
   args.outs = bound.outs.data();
   args.run = this;
+  for (int position : plan_.instructions[index].cleared) bound.outs[position]->clear();
   const bool timed = profiling_on();
   const auto start =
       timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
@@ -386,13 +385,7 @@ void Frame::run_instruction(int index) {
     explain_partial_writes(e, index);
     throw;
   }
-  if (settings_->poll && (++ticks_ & 15) == 0) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now >= next_poll_) {
-      next_poll_ = now + std::chrono::milliseconds(100);
-      settings_->poll();
-    }
-  }
+  if (settings_->poll && (++ticks_ & 15) == 0) poll();
 }
 
 void Frame::record(int index, std::chrono::steady_clock::time_point start) const {
@@ -401,30 +394,11 @@ void Frame::record(int index, std::chrono::steady_clock::time_point start) const
                      node.origin ? node.origin->op_type : node.schema->type(), start);
 }
 
-void Frame::run_region(int index) {
-  const int number = plan_.instructions[current_].region_plans.at(static_cast<size_t>(index));
-  const int resumed = current_;
-  Frame& inner = *regions_[number];
-  inner.settings_ = settings_;
-  inner.scope_ = scope_;
-  inner.step_ = step_;
-  inner.next_poll_ = next_poll_;
-  for (size_t s = 0; s < inner.plan_.slots.size(); ++s) {
-    if (inner.plan_.slots[s].kind == SlotKind::outer) {
-      inner.slots_[s] = slots_[inner.plan_.slots[s].index];
-    }
-  }
-  if (inner.entry_facts_changed()) {
-    inner.segment_bound_.assign(inner.segment_bound_.size(), false);
-  }
-  inner.run_segments();
-  for (const auto& carry : plan_.regions[number].carries) {
-    Variable& source = inner.at(carry.inner_value);
-    Variable& target = *slots_[carry.outer_slot];
-    if (&source != &target) assign(target, source);
-  }
-  ++inner.iteration_;
-  current_ = resumed;
+void Frame::poll() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_poll_) return;
+  next_poll_ = now + std::chrono::milliseconds(100);
+  settings_->poll();
 }
 
 bool Frame::late_facts_changed(const Instruction& instruction) {
@@ -437,11 +411,25 @@ bool Frame::late_facts_changed(const Instruction& instruction) {
   return changed;
 }
 
+// A sub-block may leave another shape in a slot than the value it found there had. Whoever writes
+// that value in the next run or pass prepares the slot again.
+void Frame::rebind_reshaped(const Instruction& instruction) {
+  const Node& node = plan_.graph.nodes[instruction.node];
+  for (const auto& [in, out] : node.shared) {
+    const int writer = plan_.graph.values[node.ins[in]].node;
+    if (writer < 0 || same_facts(at(node.outs[out]), facts_[node.ins[in]])) continue;
+    for (size_t s = 0; s < plan_.segments.size(); ++s) {
+      const Segment& segment = plan_.segments[s];
+      if (writer >= segment.begin && writer < segment.end) segment_bound_[s] = false;
+    }
+  }
+}
+
 void Frame::write_back() {
   for (const auto& back : plan_.write_backs) {
     for (size_t s = 0; s < plan_.slots.size(); ++s) {
       if (plan_.slots[s].kind == SlotKind::state && plan_.slots[s].index == back.state) {
-        assign(*slots_[s], at(back.value));
+        slots_[s]->copy_from(at(back.value));
       }
     }
   }
@@ -489,13 +477,13 @@ std::vector<Variable> Frame::take_fetches() {
     Variable& variable = *slots_[slot];
     results.emplace_back();
     if (const auto it = given.find(slot); it != given.end()) {
-      assign(results.back(), results[it->second]);
+      results.back().copy_from(results[it->second]);
       continue;
     }
     const bool give = plan_.slots[slot].kind == SlotKind::own && variable.kind() == Kind::dense &&
                       variable.tensor().initialized();
     if (!give) {
-      if (variable.initialized()) assign(results.back(), variable);
+      if (variable.initialized()) results.back().copy_from(variable);
       continue;
     }
     // The caller gets the memory itself; the slot gets fresh memory for the next step.

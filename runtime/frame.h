@@ -43,7 +43,10 @@ class Frame : public RunContext {
   size_t arena_bytes() const { return arena_ ? arena_->size() : 0; }
 
   // RunContext
-  void run_region(int index) override;
+  void run_region(int index, StepScopes* keep) override;
+  void begin_passes(int index, int64_t rows) override;
+  void run_pass(int index, const Pass& pass) override;
+  void end_passes(int index) override;
   Scope& scope() override { return *scope_; }
   uint64_t step() const override { return step_; }
   uint64_t process_seed() const override { return settings_->process_seed; }
@@ -68,6 +71,12 @@ class Frame : public RunContext {
   void run_instruction(int index);
   void record(int index, std::chrono::steady_clock::time_point start) const;
   bool late_facts_changed(const Instruction& instruction);
+  void rebind_reshaped(const Instruction& instruction);
+  void check_held(const Segment& segment);
+  int region_number(int index) const;
+  void run_inner(int number, StepScopes* keep);
+  void restart_iterations();
+  void poll();
   void write_back();
   void check_finite(int index);
   void explain_partial_writes(Error& error, int failed);
@@ -82,6 +91,7 @@ class Frame : public RunContext {
   std::vector<bool> segment_bound_;
   std::vector<std::vector<Tensor>> seen_values_;  // by segment: contents its shapes were made from
   std::vector<std::unique_ptr<Frame>> regions_;
+  int64_t rows_ = 0;  // of a region's: how long the sequences are that its passes go through
   std::vector<size_t> arena_offset_;  // by slot
   std::shared_ptr<Buffer> arena_;     // of values that live within one segment
 

@@ -79,6 +79,8 @@ TEST(OpTable, EveryDifferentiableOpMatchesFiniteDifferences) {
 TEST(OpTable, EveryDifferentiableOpHasASample) {
   std::vector<std::string> without;
   for (const OpSchema* row : op_table().rows()) {
+    // Host ops take more than tensors (arrays, rank tables, sub-blocks): whole programs test them.
+    if (row->trait().host) continue;
     if (row->differentiable() && row->samples().empty() && !row->forward())
       without.push_back(row->type());
   }
