@@ -41,17 +41,20 @@ bool touches(const Slots& slots, const std::set<std::string>& names) {
   return false;
 }
 
-// Variables no gradient goes through: those that stop it, those the caller named, and whole
-// numbers.
+}  // namespace
+
 std::set<std::string> without_gradient(const Block& block, const std::set<std::string>& named) {
   std::set<std::string> names = named;
   for (const Var* var : block.vars()) {
-    const bool whole =
-        var->has_shape() && var->type() == VarType::lod_tensor && !is_floating(var->dtype());
+    const bool numbers =
+        var->type() == VarType::lod_tensor || var->type() == VarType::lod_tensor_array;
+    const bool whole = var->has_shape() && numbers && !is_floating(var->dtype());
     if (var->stop_gradient() || whole) names.insert(var->name());
   }
   return names;
 }
+
+namespace {
 
 // An op without a gradient ends the way, as in the original, where it has none there either. Two
 // kinds have one there and must not end it silently: control flow, and gradients of gradients.
@@ -67,25 +70,20 @@ bool has_gradient(const Op& op, const std::set<std::string>& no_grad) {
   throw error.fix("set stop_gradient on its outputs if no gradient has to go through it");
 }
 
-// The ops the targets are computed by, and of these the ones that depend on `inputs` if any are
-// given.
-std::vector<Op*> find_path(const Block& block, const std::vector<Var*>& targets,
-                           const std::vector<Var*>& inputs, const std::set<std::string>& no_grad) {
+}  // namespace
+
+std::vector<Op*> find_path(const Block& block, std::set<std::string> targets,
+                           std::set<std::string> inputs, const std::set<std::string>& no_grad) {
   const std::vector<Op*> ops = block.ops();
   std::vector<bool> relevant(ops.size(), true);
-  if (!inputs.empty()) {
-    std::set<std::string> reached;
-    for (const Var* var : inputs) reached.insert(var->name());
-    for (size_t i = 0; i < ops.size(); ++i) {
-      relevant[i] = touches(ops[i]->inputs(), reached);
-      if (!relevant[i]) continue;
-      for (const std::string& name : names_in(ops[i]->outputs())) {
-        if (!no_grad.contains(name)) reached.insert(name);
-      }
+  for (size_t i = 0; i < ops.size() && !inputs.empty(); ++i) {
+    relevant[i] = touches(ops[i]->inputs(), inputs);
+    if (!relevant[i]) continue;
+    for (const std::string& name : names_in(ops[i]->outputs())) {
+      if (!no_grad.contains(name)) inputs.insert(name);
     }
   }
-  std::set<std::string> needed;
-  for (const Var* var : targets) needed.insert(var->name());
+  std::set<std::string>& needed = targets;
   std::vector<Op*> path;
   for (size_t i = ops.size(); i > 0; --i) {
     Op* op = ops[i - 1];
@@ -105,12 +103,36 @@ std::vector<Op*> find_path(const Block& block, const std::vector<Var*>& targets,
   return path;
 }
 
-// Creates the variables an op writes, with the facts of those whose gradients they are.
+namespace {
+
+std::set<std::string> names_of(const std::vector<Var*>& vars) {
+  std::set<std::string> names;
+  for (const Var* var : vars) names.insert(var->name());
+  return names;
+}
+
+// All ops of the block, last to first, those on the path with their gradients.
+void differentiate(GradList& gradients, const Block& block, const std::vector<Op*>& path) {
+  const std::set<const Op*> on_path(path.begin(), path.end());
+  const std::vector<Op*> ops = block.ops();
+  for (size_t i = ops.size(); i > 0; --i) {
+    if (on_path.contains(ops[i - 1])) gradients.differentiate(*ops[i - 1]);
+    gradients.overwrite(*ops[i - 1]);
+  }
+}
+
+// Creates the variables an op writes, with the facts of those whose gradients they are. In a
+// sub-block gradients are local, whatever blocks around it have.
 std::vector<std::pair<Var*, const Var*>> create_outputs(Block& block, const OpSpec& spec,
                                                         const GradList& gradients) {
   std::vector<std::pair<Var*, const Var*>> made;
+  const bool inside = block.parent_index() >= 0;
+  const std::set<std::string> read = names_in(spec.inputs);
   for (const std::string& name : names_in(spec.outputs)) {
-    if (block.find_var_recursive(name)) continue;
+    if (inside && is_grad_name(name) ? block.find_var(name) || read.contains(name)
+                                     : block.find_var_recursive(name) != nullptr) {
+      continue;
+    }
     const std::string forward = gradients.forward_of(name);
     const Var* like = forward.empty() ? nullptr : block.find_var_recursive(forward);
     VarSpec var{.name = name, .has_shape = false};
@@ -126,7 +148,13 @@ std::vector<std::pair<Var*, const Var*>> create_outputs(Block& block, const OpSp
   return made;
 }
 
-Op& append_grad_op(Block& block, GradOp op, const GradList& gradients) {
+using Callbacks = std::vector<std::function<void(Block&, Op&)>>;
+
+void append_all(Block& block, GradList& gradients, const Callbacks& callbacks = {});
+
+Op& append_grad_op(Block& block, GradOp op, const GradList& gradients,
+                   const Callbacks& callbacks) {
+  if (op.inner) append_all(op.inner->block(), *op.inner, callbacks);
   Attrs& attrs = op.spec.attrs;
   attrs.try_emplace("op_role", int32_t{op_role::kBackward});
   attrs.try_emplace("op_role_var", std::vector<std::string>{});
@@ -150,11 +178,10 @@ Op& append_grad_op(Block& block, GradOp op, const GradList& gradients) {
   return appended;
 }
 
-void append_all(Block& block, GradList& gradients,
-                const std::vector<std::function<void(Block&, Op&)>>& callbacks = {}) {
+void append_all(Block& block, GradList& gradients, const Callbacks& callbacks) {
   const BackwardRole role(block.program());
   for (GradOp& op : gradients.finish()) {
-    Op& appended = append_grad_op(block, std::move(op), gradients);
+    Op& appended = append_grad_op(block, std::move(op), gradients, callbacks);
     for (const auto& callback : callbacks) callback(block, appended);
   }
 }
@@ -178,10 +205,15 @@ void mark_pair(const Block& block, const std::string& parameter, const std::stri
   writer->set_attr("op_role_var", std::move(pairs));
 }
 
-void refuse_sub_block(const Block& block, std::string_view what) {
-  if (block.index() == 0 && block.program().current_index() == 0) return;
-  throw Error(ErrorKind::unimplemented, cat(what, " inside a sub-block is not there yet"))
-      .fix("compute the loss and call it in the main block");
+// Where gradient ops go: the current block. It must see what the targets' block computes.
+Block& block_for_gradients(const Block& targets, std::string_view what) {
+  Program& program = targets.program();
+  for (const Block* block = &program.current_block(); block; block = block->parent()) {
+    if (block == &targets) return program.current_block();
+  }
+  throw Error(cat(what, " is called in block ", program.current_index(),
+                  ", which does not see block ", targets.index(), " of the targets"))
+      .fix("call it in the block that computes the targets, or inside of it");
 }
 
 GradOp ones(const Var& like, const std::vector<int64_t>& shape, Attrs attrs,
@@ -207,7 +239,7 @@ std::vector<std::string> parameters_asked_for(const Program& program,
 ParamGrads append_backward(Var& loss, const BackwardOptions& options) {
   Block& block = loss.block();
   Program& program = block.program();
-  refuse_sub_block(block, "append_backward");
+  Block& into = block_for_gradients(block, "append_backward");
   if (loss.has_shape() && !loss.shape().numel().may_equal(1)) {
     throw Error(
         cat("the loss ", loss.name(), " has shape ", loss.shape(), "; it must have one element"))
@@ -219,22 +251,22 @@ ParamGrads append_backward(Var& loss, const BackwardOptions& options) {
         .fix("give a variable that an op of this program writes");
   }
   const std::set<std::string> no_grad = without_gradient(block, options.no_grad);
-  const std::vector<Op*> path = find_path(block, {&loss}, {}, no_grad);
+  const std::vector<Op*> path = find_path(block, {loss.name()}, {}, no_grad);
 
   loss_op->set_attr("op_role", int32_t{op_role::kForward | op_role::kLoss});
   ++program.backward_count;
-  GradList gradients(block, no_grad, program.backward_count);
+  GradList gradients(into, no_grad, program.backward_count);
   const int32_t role = op_role::kBackward | op_role::kLoss;
   gradients.seed(loss.name(), ones(loss, {1},
                                    {{"op_role", role},
                                     {"op_device", loss_op->attr_or<std::string>("op_device", "")}},
                                    loss_op->line()));
   if (options.checkpoints.empty()) {
-    for (size_t i = path.size(); i > 0; --i) gradients.differentiate(*path[i - 1]);
+    differentiate(gradients, block, path);
   } else {
     differentiate_with_checkpoints(gradients, block, path, options.checkpoints);
   }
-  append_all(block, gradients, options.callbacks);
+  append_all(into, gradients, options.callbacks);
 
   ParamGrads pairs;
   for (const std::string& name : parameters_asked_for(program, options)) {
@@ -245,8 +277,8 @@ ParamGrads append_backward(Var& loss, const BackwardOptions& options) {
     }
     const std::string gradient = gradients.gradient_of(name);
     if (gradient.empty()) continue;  // the loss does not depend on it
-    pairs.emplace_back(parameter, &block.var(gradient));
-    mark_pair(block, name, gradient);
+    pairs.emplace_back(parameter, &into.var(gradient));
+    mark_pair(into, name, gradient);
   }
   return pairs;
 }
@@ -262,7 +294,7 @@ std::vector<Var*> gradients(const std::vector<Var*>& targets, const std::vector<
   }
   Block& block = targets[0]->block();
   Program& program = block.program();
-  refuse_sub_block(block, "gradients");
+  Block& into = block_for_gradients(block, "gradients");
   for (const Var* var : targets) {
     if (&var->block() != &block) {
       throw Error(
@@ -275,12 +307,12 @@ std::vector<Var*> gradients(const std::vector<Var*>& targets, const std::vector<
     }
   }
   const std::set<std::string> no_grad = without_gradient(block, no_grad_names);
-  const std::vector<Op*> path = find_path(block, targets, inputs, no_grad);
+  const std::vector<Op*> path = find_path(block, names_of(targets), names_of(inputs), no_grad);
   std::set<std::string> read;
   for (const Op* op : path) read.merge(names_in(op->inputs()));
 
   ++program.backward_count;
-  GradList list(block, no_grad, program.backward_count);
+  GradList list(into, no_grad, program.backward_count);
   for (size_t i = 0; i < targets.size(); ++i) {
     const Var& target = *targets[i];
     const Op* writer = last_writer(block, target.name());
@@ -288,7 +320,7 @@ std::vector<Var*> gradients(const std::vector<Var*>& targets, const std::vector<
     const Var* given = target_gradients.empty() ? nullptr : target_gradients[i];
     if (!given) {
       const std::string shape_name = target.name() + "_shape";
-      block.create_var({.name = shape_name,
+      into.create_var({.name = shape_name,
                         .dtype = DType::int32,
                         .shape = {target.shape().rank()},
                         .stop_gradient = true});
@@ -316,13 +348,13 @@ std::vector<Var*> gradients(const std::vector<Var*>& targets, const std::vector<
       }
     }
   }
-  for (size_t i = path.size(); i > 0; --i) list.differentiate(*path[i - 1]);
-  append_all(block, list);
+  differentiate(list, block, path);
+  append_all(into, list);
 
   std::vector<Var*> found;
   for (const Var* var : inputs) {
     const std::string gradient = list.gradient_of(var->name());
-    found.push_back(gradient.empty() ? nullptr : &block.var(gradient));
+    found.push_back(gradient.empty() ? nullptr : &into.var(gradient));
   }
   return found;
 }

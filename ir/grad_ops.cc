@@ -30,7 +30,8 @@ struct Writes {
   std::vector<std::string> parts;  // the names written so far; one name alone is the plain one
   size_t first = 0;                // the op that wrote it first
   int renamed = 0;
-  SourceLine line;  // of the last writer
+  bool arrived = false;  // the first part was there before the list
+  SourceLine line;       // of the last writer
 
   std::string fresh_part(const std::string& name, int block) {
     return cat(name, "@RENAME@block", block, "@", renamed++);
@@ -41,10 +42,19 @@ struct Writes {
 // first op that reads it gets a `sum` before it, and what nobody reads is summed at the end.
 class Adder {
  public:
-  Adder(std::vector<GradOp>& ops, int block) : ops_(ops), block_(block) {}
+  // `overwritten`: gradients that are those of earlier versions from an op on.
+  Adder(std::vector<GradOp>& ops, int block, const std::set<std::string>& arriving,
+        const std::map<size_t, std::set<std::string>>& overwritten)
+      : ops_(ops), block_(block), overwritten_(overwritten) {
+    for (const std::string& name : arriving) {
+      writes(name).parts = {name};
+      writes(name).arrived = true;
+    }
+  }
 
   void run() {
     for (size_t at = 0; at < ops_.size(); ++at) {
+      begin_versions(at);
       const Slots inputs = ops_[at].spec.inputs;
       for (const auto& [slot, names] : inputs) {
         for (const std::string& name : names) {
@@ -55,10 +65,16 @@ class Adder {
       for (auto& [slot, names] : ops_[at].spec.outputs) {
         for (size_t i = 0; i < names.size(); ++i) {
           // An op that reads and writes one name changes it in place; nothing is added.
-          if (is_grad_name(names[i]) && !read.contains(names[i])) write(at, names, i);
+          if (!is_grad_name(names[i]) || read.contains(names[i])) continue;
+          if (ops_[at].spec.type == "write_to_array") {
+            add_element(at, names[i]);
+          } else {
+            write(at, names, i);
+          }
         }
       }
     }
+    begin_versions(ops_.size());
     for (const std::string& name : std::vector<std::string>(order_)) join(name, ops_.size());
     insert_sums();
   }
@@ -68,6 +84,26 @@ class Adder {
     const auto [found, fresh] = writes_.try_emplace(name);
     if (fresh) order_.push_back(name);
     return found->second;
+  }
+
+  void begin_versions(size_t at) {
+    const auto found = overwritten_.find(at);
+    if (found == overwritten_.end()) return;
+    for (const std::string& name : found->second) {
+      join(name, at);
+      writes(name).parts.clear();
+      writes(name).arrived = false;
+    }
+  }
+
+  // Writing an element of a gradient adds to what is there: one array takes them all.
+  void add_element(size_t at, const std::string& name) {
+    join(name, at);
+    Writes& w = writes(name);
+    w.line = ops_[at].line;
+    if (!w.parts.empty()) return;
+    w.parts = {name};
+    w.first = at;
   }
 
   void join(const std::string& name, size_t before) {
@@ -86,7 +122,7 @@ class Adder {
       w.first = at;
       return;
     }
-    if (w.parts.size() == 1) {
+    if (w.parts.size() == 1 && !w.arrived) {
       const std::string first = w.fresh_part(name, block_);
       for (size_t before = w.first; before < at; ++before) {
         replace_in(ops_[before].spec.inputs, name, first);
@@ -130,6 +166,7 @@ class Adder {
 
   std::vector<GradOp>& ops_;
   int block_;
+  const std::map<size_t, std::set<std::string>>& overwritten_;
   std::map<std::string, Writes> writes_;
   std::vector<std::string> order_;              // gradients as they are first mentioned
   std::map<size_t, std::vector<GradOp>> sums_;  // by the op they stand before
@@ -181,6 +218,33 @@ void GradList::seed(const std::string& target, GradOp op) {
 void GradList::seed_with(const std::string& target, const std::string& name) {
   renames_[grad_name(target)] = name;
   produced_.insert(name);
+  ever_produced_.insert(name);
+}
+
+void GradList::arrive(const std::string& name) {
+  const std::string gradient = grad_name(name);
+  produced_.insert(gradient);
+  ever_produced_.insert(gradient);
+  arriving_.insert(gradient);
+  forward_of_[gradient] = name;
+}
+
+bool GradList::arrives(const std::string& name) const {
+  return produced_.contains(current_name(grad_name(name)));
+}
+
+void GradList::overwrite(const Op& op) {
+  if (op.sub_block()) return;  // it may not run; its gradient sees to that
+  const std::set<std::string> read = names_in(op.inputs());
+  const std::vector<std::string>& updates = op_table().get(op.type()).trait().updates;
+  for (const auto& [slot, names] : op.outputs()) {
+    if (std::find(updates.begin(), updates.end(), slot) != updates.end()) continue;
+    for (const std::string& name : names) {
+      const std::string gradient = current_name(grad_name(name));
+      if (read.contains(name) || !produced_.erase(gradient)) continue;
+      overwritten_[ops_.size()].insert(gradient);
+    }
+  }
 }
 
 void GradList::rename_gradients(const Op& op, OpSpec& spec) {
@@ -237,10 +301,11 @@ bool GradList::complete_arriving(const Op& op, const OpSpec& spec, const Renames
 }
 
 void GradList::differentiate(const Op& op, const Renames& recomputed) {
+  if (op.sub_block()) return differentiate_sub_block(op);
   const OpSchema& row = op_table().get(op.type());
   GradMaker maker(
       op, [this](const std::string& name) { return !no_grad_.contains(name); },
-      [this](const std::string& name) { return !gradient_of(name).empty(); });
+      [this](const std::string& name) { return arrives(name); });
   for (OpSpec& spec : row.make_grad(maker)) {
     const std::set<std::string> outputs = names_in(spec.outputs);
     const bool wanted =
@@ -251,6 +316,7 @@ void GradList::differentiate(const Op& op, const Renames& recomputed) {
     if (!wanted) continue;
     rename_gradients(op, spec);
     if (!complete_arriving(op, spec, recomputed)) continue;
+    if (block_.forward_index() >= 0) keep_versions(op, spec);
     rename_in(spec.inputs, recomputed);
     const auto device = op.attrs().find("op_device");
     if (device != op.attrs().end()) spec.attrs.insert_or_assign("op_device", device->second);
@@ -259,18 +325,20 @@ void GradList::differentiate(const Op& op, const Renames& recomputed) {
 }
 
 void GradList::add(GradOp op) {
-  produced_.merge(names_in(op.spec.outputs));
+  const std::set<std::string> outputs = names_in(op.spec.outputs);
+  produced_.insert(outputs.begin(), outputs.end());
+  ever_produced_.insert(outputs.begin(), outputs.end());
   ops_.push_back(std::move(op));
 }
 
 std::vector<GradOp> GradList::finish() {
-  Adder(ops_, block_.index()).run();
+  Adder(ops_, block_.index(), arriving_, overwritten_).run();
   return std::move(ops_);
 }
 
 std::string GradList::gradient_of(const std::string& name) const {
   const std::string gradient = current_name(grad_name(name));
-  return produced_.contains(gradient) ? gradient : "";
+  return ever_produced_.contains(gradient) ? gradient : "";
 }
 
 std::string GradList::forward_of(std::string_view gradient) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -10,9 +11,12 @@
 
 namespace trireme {
 
+class GradList;
+
 struct GradOp {
   OpSpec spec;
-  SourceLine line;  // where the user asked for the forward op
+  SourceLine line;                            // where the user asked for the forward op
+  std::shared_ptr<GradList> inner = nullptr;  // what its gradient block holds, if it has one
 };
 
 using Renames = std::map<std::string, std::string, std::less<>>;
@@ -29,17 +33,28 @@ class GradList {
   void seed_with(const std::string& target, const std::string& name);
   // Adds the gradient ops of `op`. `recomputed`: forward values and the names they have by now.
   void differentiate(const Op& op, const Renames& recomputed = {});
+  // The gradient of `name` is there already when the ops of this list begin; they add to it.
+  void arrive(const std::string& name);
+  // After the gradient of `op`, gradients of what it overwrites are those of the versions before.
+  void overwrite(const Op& op);
   // Adds a forward op that is run again.
   void repeat(GradOp op) { ops_.push_back(std::move(op)); }
   // Where several ops write one gradient, each gets a name of its own and a `sum` joins them.
   std::vector<GradOp> finish();
 
+  Block& block() const { return block_; }
   // The name of a variable's gradient; empty when nothing computes it.
   std::string gradient_of(const std::string& name) const;
   // The variable whose gradient this is; empty when it is no gradient of this list.
   std::string forward_of(std::string_view gradient) const;
 
  private:
+  void differentiate_sub_block(const Op& op);  // grad_block.cc
+  std::string keep_version(const Op& op, const std::string& name, bool before);
+  void keep_versions(const Op& op, OpSpec& spec);
+  void keep_versions_inside(const Op& op, GradList& inner);
+  void zero_where_run(const Op& op, const std::string& name);
+  bool arrives(const std::string& name) const;
   std::string current_name(const std::string& gradient) const;
   std::string new_name(const std::string& gradient);
   void rename_gradients(const Op& op, OpSpec& spec);
@@ -50,10 +65,22 @@ class GradList {
   std::set<std::string> no_grad_;
   int order_;
   std::vector<GradOp> ops_;
-  std::set<std::string> produced_;
+  std::set<std::string> produced_;  // gradients of the versions the list has come to
+  std::set<std::string> ever_produced_;
+  std::set<std::string> arriving_;
+  std::map<size_t, std::set<std::string>> overwritten_;  // gradients, by the op they end before
   Renames renames_;  // plain gradient name -> the one used, where the plain one is taken
   std::map<std::string, std::string, std::less<>> forward_of_;
 };
+
+// Variables no gradient goes through: those that stop it, those the caller named, and whole
+// numbers.
+std::set<std::string> without_gradient(const Block& block, const std::set<std::string>& named);
+
+// The ops that `targets` are computed by, and of these the ones that depend on `inputs` if any are
+// given.
+std::vector<Op*> find_path(const Block& block, std::set<std::string> targets,
+                           std::set<std::string> inputs, const std::set<std::string>& no_grad);
 
 bool is_grad_name(std::string_view name);  // "x@GRAD", "x@GRAD@RENAME@block0@1"
 void rename_in(Slots& slots, const Renames& renames);

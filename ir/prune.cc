@@ -5,6 +5,7 @@
 // what is fed. A kept op's sub-block is pruned in the same way, all that the op reads and writes
 // being needed in it, and what the sub-block reads from outside is needed outside.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "core/text.h"
@@ -34,6 +35,7 @@ class Pruner {
   void walk_sub_blocks(const Op& op, Names& needed);
   void keep_whole(const Block& block);
   void need_outer_reads(const Block& inner, Names& needed) const;
+  void need_forward_values(const Block& inner, int forward);
 
   const Program& program_;
   const Names feeds_;
@@ -42,6 +44,7 @@ class Pruner {
   std::set<int> blocks_;         // those that are kept
   std::vector<int> references_;  // how many attributes name each block
   std::vector<std::vector<const Op*>> ops_;
+  std::map<int, Names> forward_values_;  // by block: what its gradient block reads of it
 };
 
 Pruner::Pruner(const Program& program, const std::vector<std::string>& feeds)
@@ -171,8 +174,10 @@ void Pruner::walk_sub_blocks(const Op& op, Names& needed) {
     for (const int index : blocks_in(value)) {
       if (blocks_.count(index)) continue;
       const Block& inner = program_.block(index);
-      if (key == "sub_block" && references_[static_cast<size_t>(index)] == 1) {
-        Names inside;
+      const bool alone = references_[static_cast<size_t>(index)] == 1;
+      // Gradient blocks have names of their own for what enters and leaves them.
+      if (key == "sub_block" && alone && inner.forward_index() < 0) {
+        Names inside = forward_values_[index];
         need_inputs(op, inside);
         need(inside, op.output_names());
         if (op.type() == "recurrent") {
@@ -184,6 +189,19 @@ void Pruner::walk_sub_blocks(const Op& op, Names& needed) {
         keep_whole(inner);  // other ops use it too, or we do not know what it is for
       }
       need_outer_reads(inner, needed);
+      if (inner.forward_index() >= 0) need_forward_values(inner, inner.forward_index());
+    }
+  }
+}
+
+// Gradient ops come after the forward op, so this is known when its block is walked.
+void Pruner::need_forward_values(const Block& inner, int forward) {
+  for (const Op* op : ops_[static_cast<size_t>(inner.index())]) {
+    for (const std::string& name : op->input_names()) {
+      if (program_.block(forward).find_var(name)) forward_values_[forward].insert(name);
+    }
+    for (const auto& [key, value] : op->attrs()) {
+      for (const int index : blocks_in(value)) need_forward_values(program_.block(index), forward);
     }
   }
 }

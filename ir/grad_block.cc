@@ -1,0 +1,289 @@
+// Gradients of ops that own a sub-block: a gradient block beside the forward one, and the op that
+// runs it.
+//
+// Inside, gradients have their plain names. Those that arrive from outside are there when a pass
+// begins, and the gradients of what the block reads are there when it ends; the op's slots say
+// which is which. Where passes follow each other, what one leaves is what the pass before it finds.
+#include <algorithm>
+
+#include "core/text.h"
+#include "ir/grad_ops.h"
+#include "ir/schema.h"
+#include "ir/unique_name.h"
+
+namespace trireme {
+namespace {
+
+using Names = std::vector<std::string>;
+
+bool holds(const Names& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// What is written inside in one pass and read by the next.
+struct Handed {
+  std::string written, read;
+};
+
+struct Border {
+  Names outs;  // written inside, seen outside
+  std::vector<Handed> handed;
+  Names inputs;  // names inside whose gradients leave
+};
+
+Border border_of(const Op& op) {
+  Border border;
+  const auto add = [](Names& to, const Names& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  if (op.type() == "recurrent") {
+    border.outs = op.output("outputs");
+    const Names before = op.attr_or<Names>("ex_states", {});
+    const Names after = op.attr_or<Names>("states", {});
+    for (size_t i = 0; i < before.size() && i < after.size(); ++i) {
+      border.handed.push_back({after[i], before[i]});
+    }
+    add(border.inputs, op.input("inputs"));
+    add(border.inputs, before);
+    add(border.inputs, op.input("parameters"));
+    return border;
+  }
+  border.outs = op.output("Out");
+  border.inputs = op.input(op.type() == "while" ? "X" : "Input");
+  if (op.type() == "while") {
+    for (const std::string& name : border.outs) {
+      if (holds(border.inputs, name)) border.handed.push_back({name, name});
+    }
+  }
+  return border;
+}
+
+bool is_array(const Block& block, const std::string& name) {
+  const Var* var = block.find_var_recursive(name);
+  return var && var->type() == VarType::lod_tensor_array;
+}
+
+// A counter: its gradient block counts down, so that indices are what they were.
+bool counts(const Op& op, const std::set<std::string>& no_grad) {
+  return op.type() == "increment" && op.input("X") == op.output("Out") &&
+         no_grad.contains(op.input("X").at(0));
+}
+
+std::set<std::string> inputs_of(const std::vector<Op*>& ops) {
+  std::set<std::string> names;
+  for (const Op* op : ops) names.merge(names_in(op->inputs()));
+  return names;
+}
+
+}  // namespace
+
+// A gradient block reads forward values by name. A name stands for its last version, and for the
+// first one if it is a variable outside that the block reads before it writes it. Where another
+// version is needed, the forward block keeps a copy of it. Returns the name to read.
+std::string GradList::keep_version(const Op& op, const std::string& name, bool before) {
+  Block& body = op.block();
+  if (is_array(body, name)) return name;
+  const std::vector<Op*> ops = body.ops();
+  std::vector<size_t> writers;
+  bool begins_read = false, counter = true;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    begins_read |= writers.empty() && holds(ops[i]->input_names(), name);
+    if (!holds(ops[i]->output_names(), name)) continue;
+    writers.push_back(i);
+    counter = counter && counts(*ops[i], no_grad_);
+  }
+  const Var* var = body.find_var_recursive(name);
+  if (writers.empty() || counter || !var) return name;
+  const auto at = static_cast<size_t>(op.index());
+  const bool first = begins_read && !body.find_var(name);
+  const bool stands = first    ? before && writers.front() >= at
+                      : before ? writers.back() < at
+                               : writers.back() <= at;
+  if (stands) return name;
+  Var& copy = body.create_var({.name = unique_names().generate(name + ".kept"),
+                               .dtype = var->dtype(),
+                               .shape = var->shape(),
+                               .lod_level = var->lod_level(),
+                               .stop_gradient = true,
+                               .has_shape = var->has_shape()});
+  body.insert_raw_op(before ? at : at + 1,
+                     {.type = "assign",
+                      .inputs = {{"X", {name}}},
+                      .outputs = {{"Out", {copy.name()}}},
+                      .attrs = {{"op_role", int32_t{op.role()}}}},
+                     op.line());
+  return copy.name();
+}
+
+// The values that the gradient op of `op` reads, each in the version that `op` saw or made.
+void GradList::keep_versions(const Op& op, OpSpec& spec) {
+  for (auto& [slot, names] : spec.inputs) {
+    for (std::string& name : names) {
+      const bool read = holds(op.input_names(), name), written = holds(op.output_names(), name);
+      if (!read && !written) continue;  // a gradient
+      const bool before = read && written ? op.inputs().contains(slot) : read;
+      name = keep_version(op, name, before);
+    }
+  }
+}
+
+// The same for what the gradient block of an op inside `op`'s block reads from this block.
+void GradList::keep_versions_inside(const Op& op, GradList& inner) {
+  const Block& body = *op.sub_block();
+  std::set<std::string> made;
+  for (const Op* each : body.ops()) made.merge(names_in(each->outputs()));
+  for (GradOp& each : inner.ops_) {
+    for (auto& [slot, names] : each.spec.inputs) {
+      for (std::string& name : names) {
+        if (is_grad_name(name) || name == kEmptyVar || made.contains(name)) continue;
+        if (body.find_var(name) || !op.block().find_var_recursive(name)) continue;
+        name = keep_version(op, name, /*before=*/true);
+      }
+    }
+    if (each.inner) keep_versions_inside(op, *each.inner);
+  }
+}
+
+// Where the block ran, what a variable held before is lost and has no gradient.
+void GradList::zero_where_run(const Op& op, const std::string& name) {
+  const std::string gradient = current_name(grad_name(name));
+  const std::string& condition = op.input("Cond").at(0);
+  const std::string kept = unique_names().generate(condition + ".not");
+  const std::string factor = unique_names().generate(condition + ".factor");
+  const Var* var = block_.find_var_recursive(name);
+  const DType dtype = var ? var->dtype() : DType::float32;
+  const bool scalar = op.attr_or<bool>("is_scalar_condition", false);
+  repeat({{.type = scalar ? "logical_not" : "is_empty",
+           .inputs = {{"X", {condition}}},
+           .outputs = {{"Out", {kept}}}},
+          op.line()});
+  repeat({{.type = "cast",
+           .inputs = {{"X", {kept}}},
+           .outputs = {{"Out", {factor}}},
+           .attrs = {{"in_dtype", static_cast<int32_t>(DType::boolean)},
+                     {"out_dtype", static_cast<int32_t>(dtype)}}},
+          op.line()});
+  add({{.type = "elementwise_mul",
+        .inputs = {{"X", {gradient}}, {"Y", {factor}}},
+        .outputs = {{"Out", {gradient}}}},
+       op.line()});
+}
+
+void GradList::differentiate_sub_block(const Op& op) {
+  const Block& body = *op.sub_block();
+  const Border border = border_of(op);
+  const std::set<std::string> no_grad = without_gradient(body, no_grad_);
+
+  // Gradients that are there when a pass begins: those from outside, and those that the pass after
+  // it leaves.
+  std::set<std::string> begun;
+  for (const std::string& name : border.outs) {
+    if (arrives(name) && !no_grad.contains(name)) begun.insert(name);
+  }
+  if (begun.empty()) return;
+  std::vector<Op*> path;
+  std::set<std::string> reached;
+  for (size_t known = 0; known != begun.size();) {
+    known = begun.size();
+    path = find_path(body, begun, {}, no_grad);
+    reached = inputs_of(path);
+    for (const Handed& handed : border.handed) {
+      if (reached.contains(handed.read) && !no_grad.contains(handed.read)) {
+        begun.insert(handed.written);
+      }
+    }
+  }
+  const bool wanted =
+      std::any_of(border.inputs.begin(), border.inputs.end(), [&](const auto& name) {
+        return !no_grad.contains(name) && (reached.contains(name) || begun.contains(name));
+      });
+  if (!wanted) return;
+
+  Program& program = block_.program();
+  const int current = program.current_index();
+  Block& block = program.create_block(block_.index());
+  program.set_current(current);
+  block.set_forward_index(body.index());
+  const auto inner = std::make_shared<GradList>(block, no_grad, order_);
+  for (const std::string& name : begun) inner->arrive(name);
+  const std::vector<Op*> ops = body.ops();
+  for (size_t i = ops.size(); i > 0; --i) {
+    const Op& each = *ops[i - 1];
+    if (std::find(path.begin(), path.end(), &each) != path.end()) {
+      inner->differentiate(each);
+    } else if (counts(each, no_grad) && reached.contains(each.input("X").at(0))) {
+      inner->repeat({{.type = "increment",
+                      .inputs = {{"X", each.output("Out")}},
+                      .outputs = {{"Out", each.input("X")}},
+                      .attrs = {{"step", -each.attr_or<float>("step", 1.0f)}}},
+                     each.line()});
+    }
+    inner->overwrite(each);
+  }
+  // What a pass overwrites without reading it gets nothing from this pass.
+  for (const std::string& name : begun) {
+    if (inner->arrives(name) || is_array(body, name)) continue;
+    inner->add({{.type = "fill_zeros_like",
+                 .inputs = {{"X", {name}}},
+                 .outputs = {{"Out", {grad_name(name)}}}},
+                op.line()});
+  }
+
+  if (block_.forward_index() >= 0) keep_versions_inside(op, *inner);
+
+  OpSpec spec{.type = op.type() + "_grad", .inputs = op.inputs(), .attrs = op.attrs()};
+  for (const auto& [slot, names] : op.outputs()) spec.inputs[slot] = names;
+  for (const char* attr : {"op_role", "op_role_var", "op_callstack"}) spec.attrs.erase(attr);
+  spec.attrs.insert_or_assign("sub_block", BlockRef{block.index()});
+  // Gradients of a list of variables, @EMPTY@ where there is none inside.
+  const auto gradients = [&](const Names& outside, const Names& inside) {
+    Names names;
+    for (size_t i = 0; i < outside.size() && i < inside.size(); ++i) {
+      const bool has = !no_grad_.contains(outside[i]) && !no_grad.contains(inside[i]) &&
+                       !inner->gradient_of(inside[i]).empty();
+      names.push_back(has ? grad_name(outside[i]) : std::string(kEmptyVar));
+    }
+    return names;
+  };
+  if (op.type() == "while") {
+    spec.inputs.erase("Condition");
+    Names arriving;
+    for (const std::string& name : begun) {
+      if (arrives(name) || !is_array(body, name)) arriving.push_back(grad_name(name));
+    }
+    spec.attrs.insert_or_assign("original_output_grad", arriving);
+    spec.inputs["Out@GRAD"] = arriving;
+    spec.outputs["X@GRAD"] = gradients(op.input("X"), op.input("X"));
+  } else {
+    const std::string outs = op.type() == "recurrent" ? "outputs" : "Out";
+    Names& arriving = spec.inputs[grad_name(outs)];
+    for (const std::string& name : border.outs) {
+      const bool there = begun.contains(name) && arrives(name);
+      arriving.push_back(there ? grad_name(name) : std::string(kEmptyVar));
+    }
+    if (op.type() == "recurrent") {
+      spec.outputs["inputs@GRAD"] = gradients(op.input("inputs"), op.input("inputs"));
+      spec.outputs["initial_states@GRAD"] =
+          gradients(op.input("initial_states"), op.attr_or<Names>("ex_states", {}));
+      spec.outputs["parameters@GRAD"] = gradients(op.input("parameters"), op.input("parameters"));
+    } else {
+      spec.outputs["Input@GRAD"] = gradients(op.input("Input"), op.input("Input"));
+    }
+  }
+  rename_gradients(op, spec);
+  complete_arriving(op, spec, {});
+  add({std::move(spec), op.line(), inner});
+
+  if (op.type() != "conditional_block") return;
+  for (const std::string& name : border.outs) {
+    if (!begun.contains(name) || holds(border.inputs, name) || is_array(body, name)) continue;
+    const Var* var = op.block().find_var(name);
+    bool held = var == nullptr || var->persistable();  // had a value before the block
+    for (int i = 0; i < op.index(); ++i) {
+      held = held || holds(op.block().op(static_cast<size_t>(i)).output_names(), name);
+    }
+    if (held && arrives(name)) zero_where_run(op, name);
+  }
+}
+
+}  // namespace trireme
