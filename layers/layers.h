@@ -2,6 +2,7 @@
 #pragma once
 
 #include "layers/arguments.h"
+#include "layers/array.h"
 #include "layers/clip.h"
 #include "layers/control_flow.h"
 #include "layers/convolution.h"
@@ -22,5 +23,6 @@
 #include "layers/param_attr.h"
 #include "layers/regularizer.h"
 #include "layers/sequence.h"
+#include "layers/step_rnn.h"
 #include "layers/structured.h"
 #include "layers/tensor.h"
