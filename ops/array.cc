@@ -3,7 +3,6 @@
 
 #include "core/text.h"
 #include "ops/host_operands.h"
-#include "ops/loops.h"
 
 namespace trireme {
 namespace {
@@ -31,27 +30,6 @@ void element_shape(OpView& op, VarType type) {
   out.known = x.known;
 }
 
-template <class T>
-void add_elements(const Tensor& from, const Tensor& to) {
-  const T* source = from.data<T>();
-  T* target = to.data<T>();
-  for (int64_t i = 0; i < from.numel(); ++i) target[i] += source[i];
-}
-
-void add(const Tensor& from, const Tensor& to) {
-  if (!(from.shape() == to.shape()) || from.dtype() != to.dtype()) {
-    throw Error(cat("the gradient ", from.describe(), " is added to ", to.describe()));
-  }
-  if (from.dtype() == DType::float32) {
-    add_elements<float>(from, to);
-  } else if (from.dtype() == DType::float64) {
-    add_elements<double>(from, to);
-  } else {
-    throw Error(ErrorKind::unimplemented,
-                cat("gradients of type ", name_of(from.dtype()), " cannot be added up"));
-  }
-}
-
 KernelFn write_to_array(const KernelSite& site) {
   // The gradient of reading an element twice is the sum of both gradients.
   const bool adds = works_on_gradients(site, site.out("Out").name);
@@ -61,7 +39,7 @@ KernelFn write_to_array(const KernelSite& site) {
     TensorArray& array = k.outs[out]->array();
     if (index >= array.size()) array.resize(index + 1);
     if (adds && array[index].initialized()) {
-      add(k.in(x), array[index]);
+      add_tensor(k.in(x), array[index]);
     } else {
       array[index] = k.in(x).clone();
     }

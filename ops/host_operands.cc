@@ -5,6 +5,32 @@
 #include "core/text.h"
 
 namespace trireme {
+namespace {
+
+template <class T>
+void add_elements(const Tensor& from, const Tensor& to) {
+  const T* source = from.data<T>();
+  T* target = to.data<T>();
+  for (int64_t i = 0; i < from.numel(); ++i) target[i] += source[i];
+}
+
+}  // namespace
+
+void add_tensor(const Tensor& from, const Tensor& to) {
+  if (from.dtype() != to.dtype() || !(from.shape() == to.shape())) {
+    throw Error(cat("one gradient is ", from.describe(), " and another of the same variable is ",
+                    to.describe()));
+  }
+  if (from.dtype() == DType::float32) {
+    add_elements<float>(from, to);
+  } else if (from.dtype() == DType::float64) {
+    add_elements<double>(from, to);
+  } else {
+    throw Error(ErrorKind::unimplemented,
+                cat("gradients of type ", name_of(from.dtype()), " cannot be added up"))
+        .fix("compute in float32");
+  }
+}
 
 bool works_on_gradients(const KernelSite& site, const std::string& variable) {
   return site.has_attr("op_role") && (site.attr<int32_t>("op_role") & op_role::kBackward) != 0 &&

@@ -14,6 +14,9 @@ bool works_on_gradients(const KernelSite& site, const std::string& variable);
 // A copy of `value`, LoD included, in the memory the result has where it fits.
 void set_tensor(Variable& result, const Tensor& value);
 
+// Gradients that reach one variable on several ways: adds `from` to `to`.
+void add_tensor(const Tensor& from, const Tensor& to);
+
 // Items of one LoD level (level = number of levels: rows), and how they group below it.
 struct Piece {
   int64_t begin = 0, end = 0;  // rows

@@ -55,7 +55,7 @@ KernelFn while_loop(const KernelSite& site) {
           keeps = !site.attr<bool>("is_test")](const KernelArgs& k) {
     const auto steps = std::make_shared<StepScopes>();
     while (decides(k, condition)) k.run->run_region(0, keeps ? steps.get() : nullptr);
-    if (steps_at >= 0) k.outs[steps_at]->set_host(steps);
+    if (steps_at >= 0) k.outs[steps_at]->set_host(keeps ? steps : nullptr);
   };
 }
 

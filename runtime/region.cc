@@ -2,34 +2,11 @@
 #include <cstring>
 
 #include "core/text.h"
+#include "ops/host_operands.h"
 #include "runtime/frame.h"
 
 namespace trireme {
 namespace {
-
-template <class T>
-void add_elements(const Tensor& from, const Tensor& to) {
-  const T* source = from.data<T>();
-  T* target = to.data<T>();
-  for (int64_t i = 0; i < from.numel(); ++i) target[i] += source[i];
-}
-
-void add(const Tensor& from, const Tensor& to) {
-  if (from.dtype() != to.dtype() || !(from.shape() == to.shape())) {
-    throw Error(cat("the gradient of one pass is ", from.describe(), " but that of another is ",
-                    to.describe()));
-  }
-  switch (from.dtype()) {
-    case DType::float32:
-      return add_elements<float>(from, to);
-    case DType::float64:
-      return add_elements<double>(from, to);
-    default:
-      throw Error(ErrorKind::unimplemented,
-                  cat("gradients of type ", name_of(from.dtype()), " cannot be added up"))
-          .fix("compute in float32");
-  }
-}
 
 Tensor joined_rows(const Tensor& a, const Tensor& b) {
   Shape shape = a.shape();
@@ -50,7 +27,7 @@ void accumulate(Variable& total, Variable& part) {
   }
   switch (part.kind()) {
     case Kind::dense:
-      return add(part.tensor(), total.tensor());
+      return add_tensor(part.tensor(), total.tensor());
     case Kind::rows: {
       SelectedRows &sum = total.rows(), &more = part.rows();
       sum.rows.insert(sum.rows.end(), more.rows.begin(), more.rows.end());
@@ -63,7 +40,7 @@ void accumulate(Variable& total, Variable& part) {
       for (size_t i = 0; i < more.size(); ++i) {
         if (!more[i].initialized()) continue;
         if (sum[i].initialized()) {
-          add(more[i], sum[i]);
+          add_tensor(more[i], sum[i]);
         } else {
           sum[i] = more[i].clone();
         }

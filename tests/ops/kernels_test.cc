@@ -12,7 +12,13 @@ namespace {
 
 // What random kernels ask of their run: always the same.
 struct FirstStep final : RunContext {
-  void run_region(int) override { throw InternalError("a kernel alone has no sub-block"); }
+  void run_region(int, StepScopes*) override { no_sub_block(); }
+  void begin_passes(int, int64_t) override { no_sub_block(); }
+  void run_pass(int, const Pass&) override { no_sub_block(); }
+  void end_passes(int) override { no_sub_block(); }
+  [[noreturn]] static void no_sub_block() {
+    throw InternalError("a kernel alone has no sub-block");
+  }
   Scope& scope() override { return variables; }
   uint64_t step() const override { return 0; }
   uint64_t process_seed() const override { return 1; }
