@@ -74,6 +74,8 @@ std::vector<Row> rows() {
       // Choice of devices and kernels.
       {"selected_gpus", text(""), honoured, "The GPUs a program runs on when none are named."},
       {"use_mkldnn", false, not_needed, kOwnChoice},
+      {"conv_winograd", true, honoured,
+       "Convolutions may take Winograd's algorithm, by a fixed rule on their sizes."},
       {"use_cinn", false, not_needed, kOwnChoice},
       {"use_autotune", false, not_needed, kOwnChoice},
       {"cudnn_exhaustive_search", false, not_needed, kOwnChoice},

@@ -97,6 +97,22 @@ void reference_gemm(const Gemm<T>& g) {
   }
 }
 
+template <class T>
+void tiny_gemm(const Gemm<T>& g) {
+  for (int64_t i = 0; i < g.m; ++i) {
+    T* c = g.c + i * g.ldc;
+    for (int64_t j = 0; j < g.n; ++j) {
+      T sum = 0;
+      for (int64_t p = 0; p < g.k; ++p) {
+        sum += element(g.a, g.lda, g.trans_a, i, p) * element(g.b, g.ldb, g.trans_b, p, j);
+      }
+      c[j] = g.alpha * sum + (g.beta == T(0) ? T(0) : g.beta * c[j]);
+    }
+  }
+}
+
+template void tiny_gemm(const Gemm<float>&);
+template void tiny_gemm(const Gemm<double>&);
 template void reference_gemm(const Gemm<float>&);
 template void reference_gemm(const Gemm<double>&);
 

@@ -39,6 +39,15 @@ using GemmFn = void (*)(const Gemm<T>&);
 template <class T>
 void reference_gemm(const Gemm<T>& gemm);
 
+// Below this a library's call costs more than the product.
+template <class T>
+bool is_tiny(const Gemm<T>& gemm) {
+  return gemm.m * gemm.n * gemm.k <= 2048;
+}
+// Three plain loops: for products that is_tiny().
+template <class T>
+void tiny_gemm(const Gemm<T>& gemm);
+
 // False when the engine was built without a BLAS library.
 bool has_blas();
 // The library's product, on the calling thread alone. Only where has_blas().

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/place.h"
 #include "core/scope.h"
@@ -44,6 +46,7 @@ struct KernelArgs {
   Variable* const* outs = nullptr;
   int part = 0;   // this call does part `part` of `parts`; parts touch disjoint outputs
   int parts = 1;
+  std::byte* scratch = nullptr;  // BoundKernel::scratch bytes, shared by all parts and phases
   RunContext* run = nullptr;
 
   bool has_in(int i) const { return i >= 0 && ins[i] != nullptr; }
@@ -66,6 +69,10 @@ using KernelFn = std::function<void(const KernelArgs&)>;
 struct BoundKernel {
   KernelFn run;
   int parts = 1;  // into how many parts the work may be cut, by shape alone
+  // Phases after `run`, in order: each begins when every part of the one before it is done. Their own
+  // `scratch` and `then` are not looked at.
+  std::vector<BoundKernel> then;
+  size_t scratch = 0;  // bytes that live while the instruction runs, aligned to 64
 
   BoundKernel() = default;
   template <class F>

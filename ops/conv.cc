@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ir/schema.h"
+#include "ops/conv_onednn.h"
 #include "ops/conv_product.h"
 
 namespace trireme {
@@ -231,6 +232,72 @@ BoundKernel backward(const KernelSite& site, const Kind& kind, Product<T> produc
       parts_of(conv.shape));
 }
 
+// oneDNN's: two spatial axes, float32.
+bool fits_onednn(const KernelSite& site, const Kind& kind, std::string* why_not) {
+  const char* reason = !has_onednn()                          ? "built without oneDNN"
+                       : kind.spatial != 2                    ? "only for two spatial dimensions"
+                       : kernel_dtype(site) != DType::float32 ? "only for float32"
+                                                              : nullptr;
+  if (reason && why_not) *why_not = reason;
+  return !reason;
+}
+
+std::optional<BoundKernel> onednn_forward(const KernelSite& site, const Kind& kind,
+                                          std::string* why_not) {
+  if (!fits_onednn(site, kind, why_not)) return std::nullopt;
+  const Conv conv = kind.site(site);
+  const int input = site.position("Input"), filter = site.position("Filter"),
+            out = site.out_position("Output");
+  ConvOperands at{.image = kind.transposed ? out : input,
+                  .map = kind.transposed ? input : out,
+                  .filter = filter};
+  if (site.schema().find_input("Bias") && site.has("Bias")) {
+    at.after = [shape = bias_of(conv, kind), bias = site.position("Bias"), out](
+                   const KernelArgs& k, int64_t first, int64_t last) {
+      add_bias(shape, k.in<float>(bias), k.out<float>(out), first, last);
+    };
+  }
+  BoundKernel made;
+  const ConvPass pass = kind.transposed ? ConvPass::image : ConvPass::map;
+  if (!add_conv_phases(conv.shape, pass, at, made, why_not)) return std::nullopt;
+  return made;
+}
+
+std::optional<BoundKernel> onednn_backward(const KernelSite& site, const Kind& kind,
+                                           std::string* why_not) {
+  if (!fits_onednn(site, kind, why_not)) return std::nullopt;
+  const Conv conv = kind.site(site);
+  const int input = site.position("Input"), filter = site.position("Filter"),
+            grad = site.position("Output@GRAD");
+  BoundKernel made;
+  if (site.wants("Input@GRAD")) {
+    const int result = site.out_position("Input@GRAD");
+    const ConvOperands at{.image = kind.transposed ? grad : result,
+                          .map = kind.transposed ? result : grad,
+                          .filter = filter};
+    const ConvPass pass = kind.transposed ? ConvPass::map : ConvPass::image;
+    if (!add_conv_phases(conv.shape, pass, at, made, why_not)) return std::nullopt;
+  }
+  if (site.wants("Filter@GRAD")) {
+    const ConvOperands at{.image = kind.transposed ? grad : input,
+                          .map = kind.transposed ? input : grad,
+                          .filter = site.out_position("Filter@GRAD")};
+    if (!add_conv_phases(conv.shape, ConvPass::filter, at, made, why_not)) return std::nullopt;
+  }
+  if (site.schema().find_output("Bias@GRAD") && site.wants("Bias@GRAD")) {
+    const auto sum = [shape = bias_of(conv, kind), grad,
+                      result = site.out_position("Bias@GRAD")](const KernelArgs& k) {
+      if (k.part == 0) bias_grad(shape, k.in<float>(grad), k.out<float>(result));
+    };
+    if (made.run) {
+      made.then.emplace_back(sum);
+    } else {
+      made.run = sum;
+    }
+  }
+  return made;
+}
+
 OpSchema& conv_row(OpSchema& row, Kind kind) {
   const auto run = [kind]<class T>(const KernelSite& site, Product<T> product) {
     return forward<T>(site, kind, product);
@@ -263,8 +330,16 @@ OpSchema& conv_row(OpSchema& row, Kind kind) {
     op.set_out("Output", op.in("Input").dtype, kind.site(op).out);
     if (!kind.transposed) op.share_lod("Input", "Output");
   });
-  return row.kernel(with_blas(run), "blas")
+  const auto onednn = [kind](const KernelSite& site, std::string* why_not) {
+    return onednn_forward(site, kind, why_not);
+  };
+  const auto onednn_grad = [kind](const KernelSite& site, std::string* why_not) {
+    return onednn_backward(site, kind, why_not);
+  };
+  return row.kernel(onednn, "onednn")
+      .kernel(with_blas(run), "blas")
       .kernel(with_reference(run))
+      .grad_kernel(onednn_grad, "onednn")
       .grad_kernel(with_blas(run_grad), "blas")
       .grad_kernel(with_reference(run_grad));
 }

@@ -1,23 +1,39 @@
-// Kernels built on a matrix product, made once for the BLAS library and once for the reference
+// Kernels built on a matrix product, made for oneDNN, for the BLAS library and for the reference
 // loop.
 #pragma once
 
 #include "cpu/gemm.h"
+#include "cpu/onednn.h"
 #include "ir/kernel.h"
 
 namespace trireme {
 
-// Which product a kernel calls. Only the reference one may be cut into parts: a library's sums can
-// depend on the number of rows it is given.
+// Which product a kernel calls, and how it may be cut. A library's sums can depend on the number of
+// rows it is given, so its products are cut by shape alone, or not at all.
 template <class T>
 struct Product {
   GemmFn<T> run = nullptr;
-  bool may_split = false;
+  int most_slices = 1;     // of one product, by rows
+  int64_t least_rows = 1;  // of a slice; twice as many where B is transposed
+  bool onednn = false;     // products may be made for their sizes beforehand
 
   void operator()(const Gemm<T>& gemm) const { run(gemm); }
 };
 
 // make: []<class T>(const KernelSite& site, Product<T> product) -> BoundKernel.
+template <class F>
+KernelMake with_onednn(F make) {
+  return [make](const KernelSite& site, std::string* why_not) -> std::optional<BoundKernel> {
+    if (!has_onednn()) {
+      if (why_not) *why_not = "built without oneDNN";
+      return std::nullopt;
+    }
+    return typed<float>([&make]<class T>(const KernelSite& at) {
+      return make.template operator()<T>(at, Product<T>{&onednn_gemm, 8, 16, true});
+    })(site, why_not);
+  };
+}
+
 template <class F>
 KernelMake with_blas(F make) {
   return [make](const KernelSite& site, std::string* why_not) -> std::optional<BoundKernel> {
@@ -26,7 +42,7 @@ KernelMake with_blas(F make) {
       return std::nullopt;
     }
     return typed<float, double>([&make]<class T>(const KernelSite& at) {
-      return make.template operator()<T>(at, Product<T>{&blas_gemm<T>, false});
+      return make.template operator()<T>(at, Product<T>{&blas_gemm<T>});
     })(site, why_not);
   };
 }
@@ -34,7 +50,7 @@ KernelMake with_blas(F make) {
 template <class F>
 KernelMake with_reference(F make) {
   return typed<float, double>([make]<class T>(const KernelSite& site) {
-    return make.template operator()<T>(site, Product<T>{&reference_gemm<T>, true});
+    return make.template operator()<T>(site, Product<T>{&reference_gemm<T>, 64});
   });
 }
 

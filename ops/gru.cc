@@ -171,10 +171,12 @@ void register_gru(Registry& ops) {
       .attr("is_reverse", false, "run every sequence from its end")
       .attr("origin_mode", false, "the update gate keeps the state before, as in the first paper")
       .shape(gru_shape)
+      .kernel(with_onednn(forward), "onednn")
       .kernel(with_blas(forward), "blas")
       .kernel(with_reference(forward))
       .grad({"Input", "H0", "Bias", "Weight", "BatchGate", "BatchResetHiddenPrev", "BatchHidden",
              "Hidden"})
+      .grad_kernel(with_onednn(backward), "onednn")
       .grad_kernel(with_blas(backward), "blas")
       .grad_kernel(with_reference(backward))
       .sample([](Draw& draw) { return gru_sample(draw, false, false); })

@@ -105,9 +105,11 @@ void register_gru_unit(Registry& ops) {
       .attr("gate_activation", 1, "of the gates: 0 identity, 1 sigmoid, 2 tanh, 3 relu")
       .attr("origin_mode", false, "the update gate keeps the state before, as in the first paper")
       .shape(unit_shape)
+      .kernel(with_onednn(unit), "onednn")
       .kernel(with_blas(unit), "blas")
       .kernel(with_reference(unit))
       .grad({"Input", "HiddenPrev", "Weight", "Bias", "Gate", "ResetHiddenPrev"})
+      .grad_kernel(with_onednn(unit_backward), "onednn")
       .grad_kernel(with_blas(unit_backward), "blas")
       .grad_kernel(with_reference(unit_backward))
       .sample(unit_sample);

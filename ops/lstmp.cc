@@ -198,6 +198,7 @@ void register_lstmp(Registry& ops) {
       .attr("proj_activation", "tanh", "of the projection")
       .one_of(activation_names())
       .shape(lstmp_shape)
+      .kernel(with_onednn(forward), "onednn")
       .kernel(with_blas(forward), "blas")
       .kernel(with_reference(forward))
       .grad({"Weight", "ProjWeight", "Bias", "Projection", "Cell", "BatchGate", "BatchCellPreAct",
@@ -205,6 +206,7 @@ void register_lstmp(Registry& ops) {
       .grad_outs({"Projection"})
       .grad_outs_if_any({"Cell"})
       .grad_shape(lstmp_grad_shape)
+      .grad_kernel(with_onednn(backward), "onednn")
       .grad_kernel(with_blas(backward), "blas")
       .grad_kernel(with_reference(backward))
       .sample([](Draw& draw) { return lstmp_sample(draw, true, false); })

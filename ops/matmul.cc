@@ -1,6 +1,9 @@
 // Matrix products: mul, matmul and matmul_v2. They differ in how operands become matrices.
 #include <algorithm>
+#include <bit>
+#include <memory>
 #include <numeric>
+#include <type_traits>
 
 #include "ir/schema.h"
 #include "ops/gemm_kernel.h"
@@ -207,106 +210,210 @@ Plan plan_of(const Operands& from) {
   return plan;
 }
 
-// Work below this many multiplications is not worth cutting.
-constexpr int64_t kWorkPerPart = 1 << 20;
+// One product of a site: sizes, and where its matrices begin in the operands.
+template <class T>
+struct Term {
+  Gemm<T> gemm;
+  int64_t a = 0, b = 0, c = 0;
+  std::shared_ptr<OnednnMatmul> made;  // for these sizes; or null
 
-int parts_of(const Plan& plan, int64_t rows) {
-  const double work = static_cast<double>(plan.m) * static_cast<double>(plan.n) *
-                      static_cast<double>(plan.k) * static_cast<double>(plan.products);
-  const double wanted = std::min(work / static_cast<double>(kWorkPerPart), 64.0);
-  return static_cast<int>(
-      std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, std::max<int64_t>(rows, 1)));
+  void run(Product<T> product, const T* from_a, const T* from_b, T* to) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (made) {
+        made->run(from_a + a, from_b + b, to + c);
+        return;
+      }
+    }
+    Gemm<T> call = gemm;
+    call.a = from_a + a;
+    call.b = from_b + b;
+    call.c = to + c;
+    product(call);
+  }
+};
+
+// Rows of one matrix of a result: the terms that make them, in order. Chains are independent.
+template <class T>
+struct Chain {
+  std::vector<Term<T>> terms;
+  double work = 0;  // multiplications
+};
+
+// Work below this many multiplications is not worth cutting.
+constexpr double kWorkPerPart = 1 << 20;
+
+double work_of(int64_t m, int64_t n, int64_t k) {
+  return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+}
+
+// Into how many slices of rows one product is cut.
+template <class T>
+int64_t slices_of(const Gemm<T>& gemm, const Product<T>& product) {
+  const int64_t least = product.least_rows * (gemm.trans_b ? 2 : 1);
+  const auto wanted = static_cast<int64_t>(
+      std::min(work_of(gemm.m, gemm.n, gemm.k) / kWorkPerPart, double{1 << 20}));
+  const int64_t slices = std::min({wanted, gemm.m / least, int64_t{product.most_slices}});
+  // Powers of two share out evenly over the usual numbers of cores.
+  return slices <= 1 ? 1 : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(slices)));
+}
+
+// What a product's operands become, term by term: sizes with beta, and the beginnings in elements.
+template <class T>
+std::vector<Chain<T>> chains_of(const std::vector<std::vector<Term<T>>>& matrices,
+                                const Product<T>& product, bool sizes_stay) {
+  std::vector<Chain<T>> chains;
+  for (const std::vector<Term<T>>& terms : matrices) {
+    const int64_t slices = slices_of(terms.front().gemm, product);
+    for (int64_t slice = 0; slice < slices; ++slice) {
+      Chain<T> chain;
+      for (const Term<T>& whole : terms) {
+        const int64_t m = whole.gemm.m;
+        const int64_t begin = m * slice / slices, end = m * (slice + 1) / slices;
+        Term<T> term = whole;
+        term.gemm.m = end - begin;
+        term.a += whole.gemm.trans_a ? begin : begin * whole.gemm.lda;
+        term.c += begin * whole.gemm.ldc;
+        if constexpr (std::is_same_v<T, float>) {
+          const bool pays = term.gemm.trans_b && term.gemm.k >= 64 && !is_tiny(term.gemm);
+          if (product.onednn && sizes_stay && pays) term.made = OnednnMatmul::make(term.gemm);
+        }
+        chain.work += work_of(term.gemm.m, term.gemm.n, term.gemm.k);
+        chain.terms.push_back(std::move(term));
+      }
+      chains.push_back(std::move(chain));
+    }
+  }
+  return chains;
+}
+
+// One result of a site: its chains, and the positions of its operands.
+template <class T>
+struct Result {
+  int a_at = 0, b_at = 0, out_at = 0;
+  std::vector<Chain<T>> chains;
+};
+
+// Parts take whole chains, those of the first result first.
+template <class T>
+BoundKernel run_chains(std::vector<Result<T>> results, Product<T> product) {
+  int64_t count = 0;
+  double work = 0;
+  for (const Result<T>& result : results) {
+    count += static_cast<int64_t>(result.chains.size());
+    for (const Chain<T>& chain : result.chains) work += chain.work;
+  }
+  const auto wanted = static_cast<int64_t>(std::min(work / kWorkPerPart, 64.0));
+  const auto parts = static_cast<int>(std::clamp<int64_t>(wanted, 1, std::max<int64_t>(count, 1)));
+  const auto shared = std::make_shared<const std::vector<Result<T>>>(std::move(results));
+  return BoundKernel(
+      [shared, product, count](const KernelArgs& k) {
+        auto [begin, end] = k.range(count);
+        for (const Result<T>& result : *shared) {
+          const auto size = static_cast<int64_t>(result.chains.size());
+          const int64_t last = std::min(end, size);
+          if (begin < last) {
+            const T* a = k.in<T>(result.a_at);
+            const T* b = k.in<T>(result.b_at);
+            T* out = k.out<T>(result.out_at);
+            for (int64_t c = begin; c < last; ++c) {
+              for (const Term<T>& term : result.chains[static_cast<size_t>(c)].terms) {
+                term.run(product, a, b, out);
+              }
+            }
+          }
+          begin = std::max<int64_t>(begin - size, 0);
+          end -= size;
+        }
+      },
+      product.most_slices > 1 ? parts : 1);
+}
+
+// Rows that come from sequences are another number at every step.
+bool sizes_stay(const KernelSite& site) {
+  return site.in("X").lod.empty() && site.in("Y").lod.empty();
 }
 
 template <class T>
 BoundKernel forward(const KernelSite& site, OperandsOf operands, Product<T> product) {
   const Plan plan = plan_of(operands(site));
-  const int64_t rows = plan.products * plan.m;
-  return BoundKernel(
-      [=](const KernelArgs& k) {
-        const T* x = k.in<T>(0);
-        const T* y = k.in<T>(1);
-        T* out = k.out<T>(0);
-        const auto [begin, end] = k.range(rows);
-        for (int64_t b = 0; b < plan.products; ++b) {
-          const int64_t first = std::max(begin - b * plan.m, int64_t{0});
-          const int64_t last = std::min(end - b * plan.m, plan.m);
-          if (first >= last) continue;
-          const Gemm<T> all{.m = plan.m,
-                            .n = plan.n,
-                            .k = plan.k,
-                            .a = x + plan.x_of[static_cast<size_t>(b)] * plan.m * plan.k,
-                            .lda = plan.x_ld,
-                            .trans_a = plan.trans_x,
-                            .b = y + plan.y_of[static_cast<size_t>(b)] * plan.k * plan.n,
-                            .ldb = plan.y_ld,
-                            .trans_b = plan.trans_y,
-                            .c = out + b * plan.m * plan.n,
-                            .ldc = plan.n,
-                            .alpha = static_cast<T>(plan.alpha)};
-          product(all.rows(first, last));
-        }
-      },
-      product.may_split ? parts_of(plan, rows) : 1);
+  std::vector<std::vector<Term<T>>> matrices;
+  for (int64_t b = 0; b < plan.products; ++b) {
+    Term<T> term{.gemm = {.m = plan.m,
+                          .n = plan.n,
+                          .k = plan.k,
+                          .lda = plan.x_ld,
+                          .trans_a = plan.trans_x,
+                          .ldb = plan.y_ld,
+                          .trans_b = plan.trans_y,
+                          .ldc = plan.n,
+                          .alpha = static_cast<T>(plan.alpha)},
+                 .a = plan.x_of[static_cast<size_t>(b)] * plan.m * plan.k,
+                 .b = plan.y_of[static_cast<size_t>(b)] * plan.k * plan.n,
+                 .c = b * plan.m * plan.n};
+    matrices.push_back({std::move(term)});
+  }
+  std::vector<Result<T>> results;
+  results.push_back({0, 1, 0, chains_of(matrices, product, sizes_stay(site))});
+  return run_chains(std::move(results), product);
 }
 
-// One term of X@GRAD or Y@GRAD, in the layout the operand is stored in.
+// One term of X@GRAD or Y@GRAD, in the layout the operand is stored in. The operands are those of
+// grad_operands, in its order.
 template <class T>
-Gemm<T> x_grad_term(const Plan& plan, const T* y, const T* out_grad, T* x_grad) {
+Gemm<T> x_grad_term(const Plan& plan) {
   Gemm<T> g{.n = plan.trans_x ? plan.m : plan.k,
             .k = plan.n,
-            .c = x_grad,
             .ldc = plan.x_ld,
             .alpha = static_cast<T>(plan.alpha)};
   g.m = plan.trans_x ? plan.k : plan.m;
   if (plan.trans_x) {  // op(Y) * Out@GRAD'
-    g.a = y, g.lda = plan.y_ld, g.trans_a = plan.trans_y;
-    g.b = out_grad, g.ldb = plan.n, g.trans_b = true;
+    g.lda = plan.y_ld, g.trans_a = plan.trans_y;
+    g.ldb = plan.n, g.trans_b = true;
   } else {  // Out@GRAD * op(Y)'
-    g.a = out_grad, g.lda = plan.n;
-    g.b = y, g.ldb = plan.y_ld, g.trans_b = !plan.trans_y;
+    g.lda = plan.n;
+    g.ldb = plan.y_ld, g.trans_b = !plan.trans_y;
   }
   return g;
 }
 
 template <class T>
-Gemm<T> y_grad_term(const Plan& plan, const T* x, const T* out_grad, T* y_grad) {
+Gemm<T> y_grad_term(const Plan& plan) {
   Gemm<T> g{.n = plan.trans_y ? plan.k : plan.n,
             .k = plan.m,
-            .c = y_grad,
             .ldc = plan.y_ld,
             .alpha = static_cast<T>(plan.alpha)};
   g.m = plan.trans_y ? plan.n : plan.k;
   if (plan.trans_y) {  // Out@GRAD' * op(X)
-    g.a = out_grad, g.lda = plan.n, g.trans_a = true;
-    g.b = x, g.ldb = plan.x_ld, g.trans_b = plan.trans_x;
+    g.lda = plan.n, g.trans_a = true;
+    g.ldb = plan.x_ld, g.trans_b = plan.trans_x;
   } else {  // op(X)' * Out@GRAD
-    g.a = x, g.lda = plan.x_ld, g.trans_a = !plan.trans_x;
-    g.b = out_grad, g.ldb = plan.n;
+    g.lda = plan.x_ld, g.trans_a = !plan.trans_x;
+    g.ldb = plan.n;
   }
   return g;
 }
 
-// For each product, whether it is the first term of its matrix's gradient.
-std::vector<char> first_terms(const std::vector<int64_t>& matrix_of) {
-  std::vector<char> first(matrix_of.size());
+// The products of a gradient sorted by the matrix they add to, in the order of the products.
+template <class T>
+std::vector<std::vector<Term<T>>> terms_by_matrix(const Plan& plan, const Gemm<T>& sizes,
+                                                  const std::vector<int64_t>& matrix_of,
+                                                  const std::vector<int64_t>& other_of,
+                                                  int64_t matrix_size, int64_t other_size,
+                                                  bool gradient_first) {
+  int64_t count = 0;
+  for (const int64_t matrix : matrix_of) count = std::max(count, matrix + 1);
+  std::vector<std::vector<Term<T>>> matrices(static_cast<size_t>(count));
   for (size_t b = 0; b < matrix_of.size(); ++b) {
-    const auto seen = matrix_of.begin() + static_cast<ptrdiff_t>(b);
-    first[b] = std::find(matrix_of.begin(), seen, matrix_of[b]) == seen;
+    std::vector<Term<T>>& terms = matrices[static_cast<size_t>(matrix_of[b])];
+    Term<T> term{.gemm = sizes, .c = matrix_of[b] * matrix_size};
+    const int64_t gradient = static_cast<int64_t>(b) * plan.m * plan.n;
+    const int64_t other = other_of[b] * other_size;
+    term.a = gradient_first ? gradient : other;
+    term.b = gradient_first ? other : gradient;
+    term.gemm.beta = terms.empty() ? T(0) : T(1);
+    terms.push_back(std::move(term));
   }
-  return first;
-}
-
-// Adds up the terms of each matrix in the order of the products; parts take rows of every matrix.
-template <class T, class Term>
-void sum_terms(const KernelArgs& k, Product<T> product, const std::vector<int64_t>& matrix_of,
-               const std::vector<char>& first, const Term& term) {
-  for (size_t b = 0; b < matrix_of.size(); ++b) {
-    Gemm<T> gemm = term(static_cast<int64_t>(b), matrix_of[b]);
-    gemm.beta = first[b] ? T(0) : T(1);
-    const auto [begin, end] = k.range(gemm.m);
-    if (begin < end) product(gemm.rows(begin, end));
-  }
+  return matrices;
 }
 
 template <class T>
@@ -314,30 +421,21 @@ BoundKernel backward(const KernelSite& site, OperandsOf operands, Product<T> pro
   const Plan plan = plan_of(operands(site));
   const int x_at = site.position("X"), y_at = site.position("Y");
   const int out_grad_at = site.position("Out@GRAD");
-  const int x_grad_at = site.out_position("X@GRAD"), y_grad_at = site.out_position("Y@GRAD");
-  const std::vector<char> first_x = first_terms(plan.x_of), first_y = first_terms(plan.y_of);
-  return BoundKernel(
-      [=](const KernelArgs& k) {
-        const T* out_grad = k.in<T>(out_grad_at);
-        const int64_t x_size = plan.m * plan.k, y_size = plan.k * plan.n, size = plan.m * plan.n;
-        if (k.has_out(x_grad_at)) {
-          const T* y = k.in<T>(y_at);
-          T* x_grad = k.out<T>(x_grad_at);
-          sum_terms<T>(k, product, plan.x_of, first_x, [&](int64_t b, int64_t matrix) {
-            return x_grad_term(plan, y + plan.y_of[static_cast<size_t>(b)] * y_size,
-                               out_grad + b * size, x_grad + matrix * x_size);
-          });
-        }
-        if (k.has_out(y_grad_at)) {
-          const T* x = k.in<T>(x_at);
-          T* y_grad = k.out<T>(y_grad_at);
-          sum_terms<T>(k, product, plan.y_of, first_y, [&](int64_t b, int64_t matrix) {
-            return y_grad_term(plan, x + plan.x_of[static_cast<size_t>(b)] * x_size,
-                               out_grad + b * size, y_grad + matrix * y_size);
-          });
-        }
-      },
-      product.may_split ? parts_of(plan, std::min(plan.m, plan.k)) : 1);
+  const int64_t x_size = plan.m * plan.k, y_size = plan.k * plan.n;
+  std::vector<Result<T>> results;
+  const auto add = [&](std::string_view slot, int other_at, const Gemm<T>& sizes,
+                       const std::vector<int64_t>& matrix_of, const std::vector<int64_t>& other_of,
+                       int64_t matrix_size, int64_t other_size, bool gradient_first) {
+    if (!site.wants(slot)) return;
+    const auto matrices =
+        terms_by_matrix(plan, sizes, matrix_of, other_of, matrix_size, other_size, gradient_first);
+    results.push_back({gradient_first ? out_grad_at : other_at,
+                       gradient_first ? other_at : out_grad_at, site.out_position(slot),
+                       chains_of(matrices, product, sizes_stay(site))});
+  };
+  add("X@GRAD", y_at, x_grad_term<T>(plan), plan.x_of, plan.y_of, x_size, y_size, !plan.trans_x);
+  add("Y@GRAD", x_at, y_grad_term<T>(plan), plan.y_of, plan.x_of, y_size, x_size, plan.trans_y);
+  return run_chains(std::move(results), product);
 }
 
 OpSchema& product_row(OpSchema& row, OperandsOf operands) {
@@ -348,9 +446,11 @@ OpSchema& product_row(OpSchema& row, OperandsOf operands) {
     return backward<T>(site, operands, product);
   };
   return row.shape(shape_of(operands))
+      .kernel(with_onednn(run), "onednn")
       .kernel(with_blas(run), "blas")
       .kernel(with_reference(run))
       .grad({"X", "Y"})
+      .grad_kernel(with_onednn(run_grad), "onednn")
       .grad_kernel(with_blas(run_grad), "blas")
       .grad_kernel(with_reference(run_grad));
 }

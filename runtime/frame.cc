@@ -308,7 +308,9 @@ void Frame::bind_instruction(int index) {
     std::string why_not;
     if (std::optional<BoundKernel> made = kernel.make(view, &why_not)) {
       bound.kernel = std::move(*made);
-      bound.cut = bound.kernel.parts > 1 && touched >= settings_->cut_bytes;
+      bound.cut = touched >= settings_->cut_bytes;
+      const size_t scratch = bound.kernel.scratch;
+      if (scratch > scratch_bytes()) scratch_ = Buffer::allocate(scratch);
       return;
     }
     refusals.push_back(cat(kernel.name, ": ", why_not));
@@ -357,27 +359,15 @@ void Frame::run_instruction(int index) {
   KernelArgs args;
   args.ins = bound.ins.data();
   args.outs = bound.outs.data();
+  args.scratch = scratch_ ? scratch_->data() : nullptr;
   args.run = this;
   for (int position : plan_.instructions[index].cleared) bound.outs[position]->clear();
   const bool timed = profiling_on();
   const auto start =
       timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
-  // The number of parts is the kernel's, whoever runs them: results do not depend on the team.
   try {
-    Team* team = bound.cut && settings_->team ? settings_->team->team() : nullptr;
-    if (team) {
-      args.parts = bound.kernel.parts;
-      team->run(args.parts, [&](int part) {
-        KernelArgs mine = args;
-        mine.part = part;
-        bound.kernel.run(mine);
-      });
-    } else if (bound.cut) {
-      args.parts = bound.kernel.parts;
-      for (args.part = 0; args.part < args.parts; ++args.part) bound.kernel.run(args);
-    } else {
-      bound.kernel.run(args);
-    }
+    run_phase(bound.kernel, bound.cut, args);
+    for (const BoundKernel& phase : bound.kernel.then) run_phase(phase, bound.cut, args);
     if (timed) record(index, start);
     if (settings_->check_nan_inf) check_finite(index);
   } catch (Error& e) {
@@ -399,6 +389,21 @@ void Frame::poll() {
   if (now < next_poll_) return;
   next_poll_ = now + std::chrono::milliseconds(100);
   settings_->poll();
+}
+
+// The number of parts is the kernel's, whoever runs them: results do not depend on the team.
+void Frame::run_phase(const BoundKernel& phase, bool cut, KernelArgs args) {
+  args.parts = cut ? phase.parts : 1;
+  Team* team = args.parts > 1 && settings_->team ? settings_->team->team() : nullptr;
+  if (team) {
+    team->run(args.parts, [&](int part) {
+      KernelArgs mine = args;
+      mine.part = part;
+      phase.run(mine);
+    });
+  } else {
+    for (args.part = 0; args.part < args.parts; ++args.part) phase.run(args);
+  }
 }
 
 bool Frame::late_facts_changed(const Instruction& instruction) {

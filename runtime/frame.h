@@ -41,6 +41,7 @@ class Frame : public RunContext {
   uint64_t bound_scope() const { return bound_scope_id_; }
   size_t bind_count() const { return binds_; }  // segments bound so far
   size_t arena_bytes() const { return arena_ ? arena_->size() : 0; }
+  size_t scratch_bytes() const { return scratch_ ? scratch_->size() : 0; }
 
   // RunContext
   void run_region(int index, StepScopes* keep) override;
@@ -56,7 +57,7 @@ class Frame : public RunContext {
   struct Bound {
     BoundKernel kernel;
     std::vector<Variable*> ins, outs;
-    bool cut = false;  // worth sharing out
+    bool cut = false;  // worth sharing out: by shape alone, whoever runs it
   };
 
   void start(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings);
@@ -70,6 +71,7 @@ class Frame : public RunContext {
   void run_segments();
   void run_instruction(int index);
   void record(int index, std::chrono::steady_clock::time_point start) const;
+  void run_phase(const BoundKernel& phase, bool cut, KernelArgs args);
   bool late_facts_changed(const Instruction& instruction);
   void rebind_reshaped(const Instruction& instruction);
   void check_held(const Segment& segment);
@@ -94,6 +96,7 @@ class Frame : public RunContext {
   int64_t rows_ = 0;  // of a region's: how long the sequences are that its passes go through
   std::vector<size_t> arena_offset_;  // by slot
   std::shared_ptr<Buffer> arena_;     // of values that live within one segment
+  std::shared_ptr<Buffer> scratch_;   // of the instruction that runs; as large as any asks for
 
   Scope* scope_ = nullptr;
   uint64_t bound_scope_id_ = 0;

@@ -1,6 +1,8 @@
 // Rows with several kernels: each one agrees with the last, the reference, forward and backward.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <deque>
 
 #include "core/text.h"
@@ -74,9 +76,15 @@ Tensors run_kernel(const OpSchema& row, const Kernel& kernel, const Tensors& inp
   if (!bound) return {};  // declined: built without its library
   FirstStep run;
   KernelArgs args{.ins = ins.data(), .outs = outs.data(), .run = &run};
-  args.parts = in_parts ? bound->parts : 1;
+  const auto scratch = bound->scratch > 0 ? Buffer::allocate(bound->scratch) : nullptr;
+  if (scratch) args.scratch = scratch->data();
   if (parts) *parts = bound->parts;
-  for (args.part = 0; args.part < args.parts; ++args.part) bound->run(args);
+  const auto run_phase = [&](const BoundKernel& phase) {
+    args.parts = in_parts ? phase.parts : 1;
+    for (args.part = 0; args.part < args.parts; ++args.part) phase.run(args);
+  };
+  run_phase(*bound);
+  for (const BoundKernel& phase : bound->then) run_phase(phase);
   Tensors found;
   for (size_t i = 0; i < outs.size(); ++i) {
     if (outs[i]) found[row.outputs()[i].name] = {outs[i]->tensor()};
@@ -117,6 +125,109 @@ TEST(Kernels, EveryKernelAgreesWithTheReference) {
     }
   }
   EXPECT_GT(compared, 0);
+}
+
+Tensors as_floats(const Tensors& from) {
+  Tensors made = from;
+  for (auto& [slot, tensors] : made) {
+    for (Tensor& tensor : tensors) {
+      if (tensor.dtype() == DType::float64) tensor = cast(tensor, DType::float32);
+    }
+  }
+  return made;
+}
+
+// What an op's library kernels leave, relative to the largest number of the reference's result.
+// Each kernel also gives the same bits whether its parts run one by one or not at all cut.
+void compare_in_float32(const char* type, const Tensors& operands, const Attrs& attrs,
+                        double tolerance) {
+  const OpSchema& row = op_table().get(type);
+  const Tensors exact = run_kernel(row, row.kernels().back(), operands, attrs);
+  const Tensors single = as_floats(operands);
+  int found = 0;
+  for (const Kernel& kernel : row.kernels()) {
+    const Tensors cut = run_kernel(row, kernel, single, attrs);
+    const Tensors whole = run_kernel(row, kernel, single, attrs, false);
+    for (const auto& [slot, tensors] : cut) {
+      const Tensor& expected = exact.at(slot).front();
+      double largest = 0;
+      for (const double number : numbers(expected)) largest = std::max(largest, std::abs(number));
+      EXPECT_LE(max_abs_diff(tensors.front(), expected), tolerance * largest)
+          << type << " " << kernel.name << ", " << slot;
+      EXPECT_EQ(numbers(tensors.front()), numbers(whole.at(slot).front()))
+          << type << " " << kernel.name << ", " << slot;
+      ++found;
+    }
+  }
+  EXPECT_GT(found, 0);
+}
+
+TEST(Kernels, Float32SamplesAgreeWithTheReference) {
+  for (const OpSchema* row : op_table().rows()) {
+    if (row->kernels().size() < 2 || row->forward()) continue;
+    for (size_t rule = 0; rule < row->samples().size(); ++rule) {
+      SCOPED_TRACE(cat(row->type(), " sample ", rule));
+      Draw draw(rule + 1);
+      const OpSample sample = row->samples()[rule](draw);
+      compare_in_float32(row->type().c_str(), sample.inputs, sample.attrs, 1e-4);
+      const Tensors outputs = run_kernel(*row, row->kernels().back(), sample.inputs, sample.attrs);
+      Tensors inputs = sample.inputs;
+      for (const auto& [slot, tensors] : outputs) {
+        inputs[slot] = tensors;
+        inputs[grad_name(slot)] = {draw.uniform(tensors.front().shape())};
+      }
+      compare_in_float32(row->grad_op_type().c_str(), inputs, sample.attrs, 1e-4);
+    }
+  }
+}
+
+struct Sizes {
+  int64_t batch, channels, side, maps, window, stride, pad, groups;
+};
+
+// Direct and Winograd, padded channels, slices of unequal length, groups, depthwise.
+TEST(Kernels, ConvolutionsOfTrainingSizesAgree) {
+  const Sizes cases[] = {
+      {7, 20, 12, 50, 5, 1, 0, 1}, {3, 3, 17, 24, 7, 2, 3, 1},  {8, 64, 16, 64, 3, 1, 1, 1},
+      {8, 64, 9, 128, 3, 1, 1, 1}, {2, 96, 7, 160, 1, 1, 0, 1}, {4, 32, 9, 48, 3, 2, 1, 1},
+      {5, 32, 8, 32, 3, 1, 1, 32}, {4, 32, 8, 64, 3, 1, 1, 4},  {1, 16, 10, 16, 3, 1, 1, 1},
+  };
+  for (const Sizes& c : cases) {
+    SCOPED_TRACE(cat(c.channels, " channels to ", c.maps, ", window ", c.window));
+    Draw draw(5);
+    using Ints = std::vector<int>;
+    const int stride = static_cast<int>(c.stride), pad = static_cast<int>(c.pad);
+    const Attrs attrs{{"strides", Ints{stride, stride}},
+                      {"paddings", Ints{pad, pad}},
+                      {"dilations", Ints{1, 1}},
+                      {"groups", static_cast<int>(c.groups)}};
+    Tensors operands{
+        {"Input", {draw.uniform({c.batch, c.channels, c.side, c.side})}},
+        {"Filter", {draw.uniform({c.maps, c.channels / c.groups, c.window, c.window})}},
+        {"Bias", {draw.uniform({c.maps})}}};
+    compare_in_float32("conv2d", operands, attrs, 2e-5);
+    const int64_t out = (c.side + 2 * c.pad - c.window) / c.stride + 1;
+    operands["Output@GRAD"] = {draw.uniform({c.batch, c.maps, out, out})};
+    compare_in_float32("conv2d_grad", operands, attrs, 2e-5);
+  }
+}
+
+TEST(Kernels, ProductsOfTrainingSizesAgree) {
+  const int64_t sizes[][3] = {{64, 200, 784}, {100, 256, 515}, {37, 130, 70}, {256, 64, 40}};
+  for (const auto& [m, n, k] : sizes) {
+    for (const bool x : {false, true}) {
+      for (const bool y : {false, true}) {
+        SCOPED_TRACE(cat(m, " x ", n, " x ", k, x ? " X turned" : "", y ? " Y turned" : ""));
+        Draw draw(9);
+        const Attrs attrs{{"transpose_X", x}, {"transpose_Y", y}, {"alpha", 0.5f}};
+        Tensors operands{{"X", {draw.uniform(x ? Shape{k, m} : Shape{m, k})}},
+                         {"Y", {draw.uniform(y ? Shape{n, k} : Shape{k, n})}}};
+        compare_in_float32("matmul", operands, attrs, 2e-5);
+        operands["Out@GRAD"] = {draw.uniform({m, n})};
+        compare_in_float32("matmul_grad", operands, attrs, 2e-5);
+      }
+    }
+  }
 }
 
 TEST(Kernels, ThePartsOfAProductHaveTheBitsOfTheWhole) {

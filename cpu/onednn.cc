@@ -1,0 +1,537 @@
+// The oneDNN adaptor: the only file that knows whether the library is there.
+#include "cpu/onednn.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/error.h"
+
+namespace trireme {
+namespace {
+
+// Pixels of a slice that pay for transforming the filter once per slice, in units of the larger
+// channel count: from 3 on Winograd is ahead of direct convolution, from 12 on it is at its best.
+constexpr int64_t kEnoughPixels = 3, kManyPixels = 12;
+constexpr int kMostSlices = 8;
+
+int64_t map_pixels(const ConvSizes& s) { return s.axes[0].map * s.axes[1].map; }
+int64_t widest(const ConvSizes& s) { return std::max(s.image_channels, s.map_channels); }
+
+int winograd_slices(const ConvSizes& s) {
+  const int64_t pixels = s.batch * map_pixels(s);
+  const int64_t wanted = std::max(pixels / (kManyPixels * widest(s)),
+                                  std::min<int64_t>(2, pixels / (kEnoughPixels * widest(s))));
+  const int64_t most = std::min<int64_t>({wanted, s.batch, kMostSlices});
+  return most < 1 ? 0 : static_cast<int>(std::bit_floor(static_cast<uint64_t>(most)));
+}
+
+}  // namespace
+
+bool takes_winograd(const ConvSizes& s) {
+  if (!s.winograd || s.groups != 1 || s.channel_last) return false;
+  for (const ConvSizes::Axis& axis : s.axes) {
+    if (axis.size != 3 || axis.stride != 1 || axis.dilation != 1) return false;
+    if (axis.map < 7 || axis.pad_begin > 1 || axis.pad_end > 1) return false;
+  }
+  const auto fits = [](int64_t channels) {
+    return channels >= 64 && channels <= 512 && channels % 16 == 0;
+  };
+  return fits(s.image_channels) && fits(s.map_channels) && winograd_slices(s) >= 2;
+}
+
+int conv_slices(const ConvSizes& s, ConvPass pass) {
+  int64_t slices = takes_winograd(s) ? winograd_slices(s) : kMostSlices;
+  if (pass == ConvPass::filter && !takes_winograd(s)) {
+    // Every slice writes a filter gradient of its own, which costs as much as some 256 pixels.
+    slices = std::max<int64_t>(2, s.batch * map_pixels(s) / 1024);
+  }
+  slices =
+      std::clamp<int64_t>(slices, 1, std::min<int64_t>(std::max<int64_t>(s.batch, 1), kMostSlices));
+  return static_cast<int>(std::bit_floor(static_cast<uint64_t>(slices)));
+}
+
+}  // namespace trireme
+
+#ifdef TRIREME_HAVE_ONEDNN
+
+#include <cstring>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <vector>
+
+// Of the OpenMP runtime that the library is built on; its header is a compiler's, not the system's.
+extern "C" void omp_set_num_threads(int);
+extern "C" int omp_get_max_threads();
+
+namespace trireme {
+namespace {
+
+using dnnl::memory;
+using Desc = memory::desc;
+using Tag = memory::format_tag;
+
+// For as long as it lives, the library works on the calling thread alone. The caller's own setting
+// comes back: the thread may be an application's.
+class OneThread {
+ public:
+  OneThread() : before_(omp_get_max_threads()) {
+    if (before_ != 1) omp_set_num_threads(1);
+  }
+  ~OneThread() {
+    if (before_ != 1) omp_set_num_threads(before_);
+  }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
+const dnnl::engine& engine() {
+  static const dnnl::engine one(dnnl::engine::kind::cpu, 0);
+  return one;
+}
+
+dnnl::stream& stream() {
+  thread_local dnnl::stream own(engine());
+  return own;
+}
+
+// Memory of the calling thread, kept between calls: a steady step asks for none.
+std::byte* thread_scratch(size_t bytes) {
+  struct Block {
+    std::byte* data = nullptr;
+    size_t size = 0;
+    ~Block() { ::operator delete(data, std::align_val_t(64)); }
+  };
+  thread_local Block block;
+  if (block.size < bytes) {
+    ::operator delete(block.data, std::align_val_t(64));
+    block.data = nullptr;
+    block.data = static_cast<std::byte*>(::operator new(bytes, std::align_val_t(64)));
+    block.size = bytes;
+  }
+  return block.data;
+}
+
+size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+dnnl::primitive_attr own_scratchpad() {
+  dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attr;
+}
+
+bool is_reference(const char* implementation) {
+  return std::string_view(implementation).starts_with("ref");
+}
+
+// The library's failures are our bugs: sizes were checked before.
+template <class F>
+auto checked(const F& call) {
+  try {
+    return call();
+  } catch (const dnnl::error& e) {
+    throw InternalError(std::string("oneDNN: ") + e.what());
+  }
+}
+
+// One primitive with its operands; pointers are set before each run.
+class Call {
+ public:
+  Call() = default;
+  Call(dnnl::primitive primitive, const std::vector<std::pair<int, Desc>>& operands)
+      : primitive_(std::move(primitive)) {
+    for (const auto& [argument, desc] : operands) {
+      memories_.emplace_back(desc, engine(), nullptr);
+      arguments_.push_back({argument, memories_.back().get()});
+    }
+  }
+  explicit operator bool() const { return static_cast<bool>(primitive_); }
+  void set(size_t operand, const void* data) {
+    memories_[operand].set_data_handle(const_cast<void*>(data));
+  }
+  void run() {
+    const auto status = dnnl_primitive_execute(
+        primitive_.get(), stream().get(), static_cast<int>(arguments_.size()), arguments_.data());
+    if (status != dnnl_success) throw InternalError("oneDNN: a primitive failed to run");
+  }
+
+ private:
+  dnnl::primitive primitive_;
+  std::vector<memory> memories_;
+  std::vector<dnnl_exec_arg_t> arguments_;
+};
+
+Call reorder_call(const Desc& from, const Desc& to) {
+  const dnnl::reorder::primitive_desc made(engine(), from, engine(), to, own_scratchpad());
+  return Call(
+      dnnl::reorder(made),
+      {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, made.scratchpad_desc()}});
+}
+constexpr size_t kFrom = 0, kTo = 1;
+
+// ---- products
+
+class Matmul : public OnednnMatmul {
+ public:
+  Matmul(Call call, size_t scratchpad) : call_(std::move(call)), scratchpad_(scratchpad) {}
+  void run(const float* a, const float* b, float* c) override {
+    const OneThread one;
+    call_.set(0, a);
+    call_.set(1, b);
+    call_.set(2, c);
+    call_.set(3, thread_scratch(scratchpad_));
+    call_.run();
+  }
+
+ private:
+  Call call_;
+  size_t scratchpad_;
+};
+
+Desc matrix(int64_t rows, int64_t columns, int64_t ld, bool transposed) {
+  const memory::dims strides = transposed ? memory::dims{1, ld} : memory::dims{ld, 1};
+  return Desc({rows, columns}, memory::data_type::f32, strides);
+}
+
+}  // namespace
+
+bool has_onednn() { return true; }
+
+std::string onednn_version() {
+  const dnnl_version_t* version = dnnl_version();
+  return std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+         std::to_string(version->patch);
+}
+
+void onednn_gemm(const Gemm<float>& g) {
+  if (g.m == 0 || g.n == 0) return;
+  if (is_tiny(g)) {  // among them k = 0, for which the library has no leading dimensions
+    tiny_gemm(g);
+    return;
+  }
+  const OneThread one;
+  const auto status = dnnl_sgemm(g.trans_a ? 'T' : 'N', g.trans_b ? 'T' : 'N', g.m, g.n, g.k,
+                                 g.alpha, g.a, g.lda, g.b, g.ldb, g.beta, g.c, g.ldc);
+  if (status != dnnl_success) throw InternalError("oneDNN: a product failed to run");
+}
+
+std::unique_ptr<OnednnMatmul> OnednnMatmul::make(const Gemm<float>& g) {
+  if (std::min({g.m, g.n, g.k}) == 0) return nullptr;
+  return checked([&]() -> std::unique_ptr<OnednnMatmul> {
+    const OneThread one;
+    const Desc a = matrix(g.m, g.k, g.lda, g.trans_a), b = matrix(g.k, g.n, g.ldb, g.trans_b),
+               c = matrix(g.m, g.n, g.ldc, false);
+    dnnl::primitive_attr attr = own_scratchpad();
+    if (g.alpha != 1) attr.set_output_scales(0, {g.alpha});
+    if (g.beta != 0) {
+      dnnl::post_ops sum;
+      sum.append_sum(g.beta);
+      attr.set_post_ops(sum);
+    }
+    const dnnl::matmul::primitive_desc made(dnnl::matmul::desc(a, b, c), attr, engine());
+    if (is_reference(made.impl_info_str())) return nullptr;
+    Call call(dnnl::matmul(made), {{DNNL_ARG_SRC, a},
+                                   {DNNL_ARG_WEIGHTS, b},
+                                   {DNNL_ARG_DST, c},
+                                   {DNNL_ARG_SCRATCHPAD, made.scratchpad_desc()}});
+    return std::make_unique<Matmul>(std::move(call), made.scratchpad_desc().get_size());
+  });
+}
+
+// ---- convolutions
+
+namespace {
+
+// What the library says of one pass over some images of the batch.
+struct Pass {
+  dnnl::primitive primitive;
+  Desc image, map, filter, scratchpad;
+  std::string implementation;
+};
+
+Pass make_pass(const ConvSizes& s, ConvPass kind, int64_t images, bool winograd) {
+  const auto f32 = memory::data_type::f32;
+  const auto& [h, w] = s.axes;
+  const Desc image({images, s.groups * s.image_channels, h.image, w.image}, f32, Tag::any);
+  const Desc map({images, s.groups * s.map_channels, h.map, w.map}, f32, Tag::any);
+  const memory::dims sizes =
+      s.groups == 1 ? memory::dims{s.map_channels, s.image_channels, h.size, w.size}
+                    : memory::dims{s.groups, s.map_channels, s.image_channels, h.size, w.size};
+  const Desc filter(sizes, f32, Tag::any);
+  const memory::dims strides{h.stride, w.stride}, dilates{h.dilation - 1, w.dilation - 1},
+      begins{h.pad_begin, w.pad_begin}, ends{h.pad_end, w.pad_end};
+  const auto algorithm =
+      winograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
+  const dnnl::primitive_attr attr = own_scratchpad();
+  const dnnl::convolution_forward::primitive_desc forward(
+      {dnnl::prop_kind::forward_training, algorithm, image, filter, map, strides, dilates, begins,
+       ends},
+      attr, engine());
+  if (kind == ConvPass::map) {
+    return {dnnl::convolution_forward(forward),
+            forward.src_desc(),
+            forward.dst_desc(),
+            forward.weights_desc(),
+            forward.scratchpad_desc(),
+            forward.impl_info_str()};
+  }
+  if (kind == ConvPass::image) {
+    const dnnl::convolution_backward_data::primitive_desc made(
+        {algorithm, image, filter, map, strides, dilates, begins, ends}, attr, engine(), forward);
+    return {dnnl::convolution_backward_data(made),
+            made.diff_src_desc(),
+            made.diff_dst_desc(),
+            made.weights_desc(),
+            made.scratchpad_desc(),
+            made.impl_info_str()};
+  }
+  const dnnl::convolution_backward_weights::primitive_desc made(
+      {algorithm, image, filter, map, strides, dilates, begins, ends}, attr, engine(), forward);
+  return {dnnl::convolution_backward_weights(made),
+          made.src_desc(),
+          made.diff_dst_desc(),
+          made.diff_weights_desc(),
+          made.scratchpad_desc(),
+          made.impl_info_str()};
+}
+
+// How one tensor of a pass gets from the user's plain memory to the library's layout or back.
+class Blocked {
+ public:
+  Blocked() = default;
+  Blocked(const Desc& plain, const Desc& own, bool result)
+      : reorder_(plain == own ? Call()
+                 : result     ? reorder_call(own, plain)
+                              : reorder_call(plain, own)),
+        result_(result),
+        bytes_(plain == own ? 0 : aligned(own.get_size())) {}
+  // Of the calling thread's memory, while the slice runs; 0 where the layouts agree.
+  size_t bytes() const { return bytes_; }
+  // What the primitive is given: `plain`, or `space` with the contents of `plain`.
+  void* before(float* plain, std::byte* space) {
+    if (!reorder_) return plain;
+    if (!result_) move(plain, space);
+    return space;
+  }
+  void after(float* plain, std::byte* space) {
+    if (reorder_ && result_) move(space, plain);
+  }
+
+ private:
+  void move(const void* from, void* to) {
+    reorder_.set(kFrom, from);
+    reorder_.set(kTo, to);
+    reorder_.run();
+  }
+  Call reorder_;
+  bool result_ = false;
+  size_t bytes_ = 0;
+};
+
+class Conv : public OnednnConv {
+ public:
+  // Every slice has its own objects: slices run on several threads at once.
+  struct Slice {
+    int64_t first = 0;  // image
+    Call call;          // image, map, filter, scratchpad
+    Blocked image, map;
+    size_t scratchpad = 0;
+  };
+
+  Conv(const ConvSizes& sizes, ConvPass pass, std::vector<Slice> slices, const Desc& filter)
+      : sizes_(sizes),
+        pass_(pass),
+        slices_(std::move(slices)),
+        partial_(aligned(filter.get_size())) {
+    const memory::dims dims = filter.dims();
+    const Desc plain(dims, memory::data_type::f32, sizes.groups == 1 ? Tag::oihw : Tag::goihw);
+    if (plain == filter && (pass != ConvPass::filter || slices_.size() == 1)) return;
+    const int64_t block = outer_block(filter);
+    const int64_t blocks = block == 0 ? 1 : (dims[0] + block - 1) / block;
+    const int64_t pieces = std::clamp<int64_t>(
+        std::min<int64_t>(blocks, static_cast<int64_t>(filter.get_size() >> 16)), 1, 16);
+    for (int64_t p = 0; p < pieces; ++p) {
+      const int64_t begin = blocks * p / pieces, end = blocks * (p + 1) / pieces;
+      FilterPiece piece;
+      Desc part_of_plain = plain, part = filter;
+      if (pieces > 1) {
+        memory::dims extent = dims, offset(dims.size(), 0);
+        offset[0] = begin * block;
+        extent[0] = std::min(end * block, dims[0]) - offset[0];
+        part_of_plain = plain.submemory_desc(extent, offset);
+        part = filter.submemory_desc(extent, offset);
+      }
+      piece.floats = static_cast<int64_t>(filter.get_size() / sizeof(float));
+      piece.begin = piece.floats * begin / blocks;
+      piece.end = piece.floats * end / blocks;
+      piece.reorder = pass == ConvPass::filter ? reorder_call(part, part_of_plain)
+                                               : reorder_call(part_of_plain, part);
+      pieces_.push_back(std::move(piece));
+    }
+  }
+
+  size_t scratch() const override {
+    if (pieces_.empty()) return 0;
+    return pass_ == ConvPass::filter ? partial_ * slices_.size() : partial_;
+  }
+  int filter_pieces() const override {
+    return pass_ == ConvPass::filter ? 0 : static_cast<int>(pieces_.size());
+  }
+  int slices() const override { return static_cast<int>(slices_.size()); }
+  int sum_pieces() const override {
+    return pass_ == ConvPass::filter ? static_cast<int>(pieces_.size()) : 0;
+  }
+
+  void pack_filter(int index, const Tensors& tensors, std::byte* scratch) override {
+    const OneThread one;
+    Call& reorder = pieces_[static_cast<size_t>(index)].reorder;
+    reorder.set(kFrom, tensors.filter);
+    reorder.set(kTo, scratch);
+    reorder.run();
+  }
+
+  void run_slice(int index, const Tensors& tensors, std::byte* scratch) override {
+    const OneThread one;
+    Slice& slice = slices_[static_cast<size_t>(index)];
+    const auto& [h, w] = sizes_.axes;
+    float* image =
+        tensors.image + slice.first * sizes_.groups * sizes_.image_channels * h.image * w.image;
+    float* map = tensors.map + slice.first * sizes_.groups * sizes_.map_channels * h.map * w.map;
+    std::byte* image_space =
+        thread_scratch(slice.image.bytes() + slice.map.bytes() + slice.scratchpad);
+    std::byte* map_space = image_space + slice.image.bytes();
+    slice.call.set(0, slice.image.before(image, image_space));
+    slice.call.set(1, slice.map.before(map, map_space));
+    slice.call.set(2, filter_of(index, tensors, scratch));
+    slice.call.set(3, map_space + slice.map.bytes());
+    slice.call.run();
+    slice.image.after(image, image_space);
+    slice.map.after(map, map_space);
+  }
+
+  void sum_filter(int index, const Tensors& tensors, std::byte* scratch) override {
+    const OneThread one;
+    FilterPiece& piece = pieces_[static_cast<size_t>(index)];
+    auto* sum = reinterpret_cast<float*>(scratch);
+    for (size_t s = 1; s < slices_.size(); ++s) {
+      const auto* term = reinterpret_cast<const float*>(scratch + s * partial_);
+      for (int64_t i = piece.begin; i < piece.end; ++i) sum[i] += term[i];
+    }
+    piece.reorder.set(kFrom, scratch);
+    piece.reorder.set(kTo, tensors.filter);
+    piece.reorder.run();
+  }
+
+ private:
+  struct FilterPiece {
+    Call reorder;  // between the plain filter and the library's, for these output channels
+    int64_t begin = 0, end = 0, floats = 0;  // of the library's
+  };
+
+  // How many output channels make one contiguous stretch of the library's filter; 0 when the filter
+  // is laid out otherwise.
+  static int64_t outer_block(const Desc& filter) {
+    if (filter.dims().size() != 4) return 0;  // groups come first
+    const auto& blocking = filter.data.format_desc.blocking;
+    int64_t block = 1;
+    for (int i = 0; i < blocking.inner_nblks; ++i) {
+      if (blocking.inner_idxs[i] == 0) block *= blocking.inner_blks[i];
+    }
+    for (int d = 1; d < 4; ++d) {
+      if (blocking.strides[d] > blocking.strides[0]) return 0;
+    }
+    return block;
+  }
+
+  void* filter_of(int slice, const Tensors& tensors, std::byte* scratch) const {
+    if (pieces_.empty()) return tensors.filter;
+    return pass_ == ConvPass::filter ? scratch + static_cast<size_t>(slice) * partial_ : scratch;
+  }
+
+  ConvSizes sizes_;
+  ConvPass pass_;
+  std::vector<Slice> slices_;
+  size_t partial_;  // bytes of one filter in the library's layout
+  std::vector<FilterPiece> pieces_;
+};
+
+std::unique_ptr<OnednnConv> make_conv(const ConvSizes& s, ConvPass kind, std::string* why_not) {
+  const OneThread one;
+  const auto f32 = memory::data_type::f32;
+  const Tag plain = s.channel_last ? Tag::nhwc : Tag::nchw;
+  const int count = conv_slices(s, kind);
+  std::vector<Conv::Slice> slices;
+  Desc filter;
+  for (int i = 0; i < count; ++i) {
+    const int64_t first = s.batch * i / count, last = s.batch * (i + 1) / count;
+    const Pass pass = make_pass(s, kind, last - first, takes_winograd(s));
+    if (is_reference(pass.implementation.c_str())) {
+      if (why_not) *why_not = "oneDNN has only its reference loop for these sizes";
+      return nullptr;
+    }
+    // Slices share the packed filter, and their gradients are added element by element.
+    if (i > 0 && pass.filter != filter) {
+      if (why_not) *why_not = "oneDNN lays the filter out differently for slices of other lengths";
+      return nullptr;
+    }
+    filter = pass.filter;
+    const bool filter_last = kind == ConvPass::filter;
+    const int image_argument = kind == ConvPass::image ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC;
+    const int map_argument = kind == ConvPass::map ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST;
+    Conv::Slice slice;
+    slice.first = first;
+    slice.call =
+        Call(pass.primitive, {{image_argument, pass.image},
+                              {map_argument, pass.map},
+                              {filter_last ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, pass.filter},
+                              {DNNL_ARG_SCRATCHPAD, pass.scratchpad}});
+    slice.image = Blocked(Desc(pass.image.dims(), f32, plain), pass.image, kind == ConvPass::image);
+    slice.map = Blocked(Desc(pass.map.dims(), f32, plain), pass.map, kind == ConvPass::map);
+    slice.scratchpad = pass.scratchpad.get_size();
+    slices.push_back(std::move(slice));
+  }
+  return std::make_unique<Conv>(s, kind, std::move(slices), filter);
+}
+
+}  // namespace
+
+std::unique_ptr<OnednnConv> OnednnConv::make(const ConvSizes& s, ConvPass pass,
+                                             std::string* why_not) {
+  if (s.batch == 0) {
+    if (why_not) *why_not = "the batch is empty";
+    return nullptr;
+  }
+  try {
+    return make_conv(s, pass, why_not);
+  } catch (const dnnl::error& e) {
+    if (e.status != dnnl_unimplemented) throw InternalError(std::string("oneDNN: ") + e.what());
+    if (why_not) *why_not = "oneDNN has no kernel for these sizes";
+    return nullptr;
+  }
+}
+
+}  // namespace trireme
+
+#else
+
+namespace trireme {
+namespace {
+
+[[noreturn]] void not_built_in() {
+  throw InternalError("a oneDNN kernel was chosen, and oneDNN is not built in");
+}
+
+}  // namespace
+
+bool has_onednn() { return false; }
+std::string onednn_version() { return "not built in"; }
+void onednn_gemm(const Gemm<float>&) { not_built_in(); }
+std::unique_ptr<OnednnMatmul> OnednnMatmul::make(const Gemm<float>&) { not_built_in(); }
+std::unique_ptr<OnednnConv> OnednnConv::make(const ConvSizes&, ConvPass, std::string*) {
+  not_built_in();
+}
+
+}  // namespace trireme
+
+#endif

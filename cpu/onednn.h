@@ -1,0 +1,81 @@
+// oneDNN: matrix products and convolutions of float32, each call on the calling thread alone.
+//
+// Nothing here starts a thread. What a result depends on is the sizes given, never the thread.
+// Objects are made when a plan is bound; the library keeps the last thousand primitives of the
+// process by their sizes, so binding the same sizes again generates no code.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cpu/gemm.h"
+
+namespace trireme {
+
+// False when the engine was built without oneDNN; nothing else here may be called then.
+bool has_onednn();
+std::string onednn_version();  // "2.6.3", or "not built in"
+
+// A product whose sizes are arguments: nothing is made for them.
+void onednn_gemm(const Gemm<float>& gemm);
+
+// A product made for one set of sizes, strides and beta; `sizes` is not read through its pointers.
+// Ahead of onednn_gemm where B is transposed: up to 1.7 times at a long inner dimension.
+class OnednnMatmul {
+ public:
+  // Null when the library has only its reference loop for these sizes.
+  static std::unique_ptr<OnednnMatmul> make(const Gemm<float>& sizes);
+  virtual ~OnednnMatmul() = default;
+  virtual void run(const float* a, const float* b, float* c) = 0;
+};
+
+// A convolution relates an image, over which the window slides, to a map with one pixel per window.
+struct ConvSizes {
+  struct Axis {
+    int64_t image = 1, map = 1, size = 1, stride = 1, dilation = 1, pad_begin = 0, pad_end = 0;
+  };
+  int64_t batch = 0, groups = 1;
+  int64_t image_channels = 0, map_channels = 0;  // per group
+  std::array<Axis, 2> axes;                      // height, width
+  bool channel_last = false;
+  bool winograd = true;  // may be chosen, by the rule below
+};
+
+enum class ConvPass {
+  map,     // from image and filter: conv2d
+  image,   // from map and filter: the gradient of its input, or the transposed convolution
+  filter,  // from image and map: the gradient of its filter
+};
+
+// Whether the sizes go to Winograd's algorithm, and into how many slices of the batch a pass is
+// cut. By sizes alone: what is fastest was measured beforehand (bench/conv_slices.cc).
+bool takes_winograd(const ConvSizes& sizes);
+int conv_slices(const ConvSizes& sizes, ConvPass pass);
+
+// One pass of a convolution in three phases; each phase needs all of the one before it. Tensors are
+// plain: images in the layout of the sizes, the filter [groups * map_channels, image_channels, h,
+// w].
+class OnednnConv {
+ public:
+  // Null, with the reason, when the library has only its reference loop for these sizes.
+  static std::unique_ptr<OnednnConv> make(const ConvSizes& sizes, ConvPass pass,
+                                          std::string* why_not);
+  virtual ~OnednnConv() = default;
+
+  struct Tensors {
+    float *image = nullptr, *map = nullptr, *filter = nullptr;  // the pass's result is written
+  };
+  virtual size_t scratch() const = 0;  // bytes that the phases share
+  virtual int filter_pieces()
+      const = 0;                       // of the first phase, which packs the filter; 0: not needed
+  virtual int slices() const = 0;      // of the second phase, over the batch
+  virtual int sum_pieces() const = 0;  // of the third, which adds up filter gradients; or 0
+  virtual void pack_filter(int piece, const Tensors& tensors, std::byte* scratch) = 0;
+  virtual void run_slice(int slice, const Tensors& tensors, std::byte* scratch) = 0;
+  virtual void sum_filter(int piece, const Tensors& tensors, std::byte* scratch) = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,95 @@
+#include "ops/conv_onednn.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "core/flags.h"
+
+namespace trireme {
+namespace {
+
+ConvSizes sizes_of(const ConvShape& shape) {
+  ConvSizes sizes{.batch = shape.batch,
+                  .groups = shape.groups,
+                  .image_channels = shape.image_channels,
+                  .map_channels = shape.map_channels,
+                  .channel_last = shape.channel_last,
+                  .winograd = std::get<bool>(get_flag("conv_winograd"))};
+  for (size_t i = 0; i < 2; ++i) {
+    const WindowAxis& axis = shape.window[i + 1];
+    sizes.axes[i] = {
+        .image = axis.in,
+        .map = axis.out,
+        .size = axis.size,
+        .stride = axis.stride,
+        .dilation = axis.dilation,
+        .pad_begin = axis.pad_begin,
+        // As far as windows reach: what is left over behind the last one is not padding.
+        .pad_end = (axis.out - 1) * axis.stride + axis.reach() - axis.in - axis.pad_begin};
+  }
+  return sizes;
+}
+
+// The library takes const and non-const operands alike; only the pass's result is written.
+float* operand(const KernelArgs& k, int position, bool result) {
+  return result ? k.out<float>(position) : const_cast<float*>(k.in<float>(position));
+}
+
+void add_phase(BoundKernel& kernel, KernelFn run, int parts) {
+  if (!kernel.run) {
+    kernel.run = std::move(run);
+    kernel.parts = parts;
+  } else {
+    kernel.then.emplace_back(std::move(run), parts);
+  }
+}
+
+}  // namespace
+
+bool add_conv_phases(const ConvShape& shape, ConvPass pass, const ConvOperands& at,
+                     BoundKernel& kernel, std::string* why_not) {
+  const std::shared_ptr<OnednnConv> conv = OnednnConv::make(sizes_of(shape), pass, why_not);
+  if (!conv) return false;
+  const auto tensors = [at, pass](const KernelArgs& k) {
+    return OnednnConv::Tensors{.image = operand(k, at.image, pass == ConvPass::image),
+                               .map = operand(k, at.map, pass == ConvPass::map),
+                               .filter = operand(k, at.filter, pass == ConvPass::filter)};
+  };
+  kernel.scratch = std::max(kernel.scratch, conv->scratch());
+  if (const int pieces = conv->filter_pieces(); pieces > 0) {
+    add_phase(
+        kernel,
+        [conv, tensors, pieces](const KernelArgs& k) {
+          const auto [begin, end] = k.range(pieces);
+          for (int64_t i = begin; i < end; ++i) {
+            conv->pack_filter(static_cast<int>(i), tensors(k), k.scratch);
+          }
+        },
+        pieces);
+  }
+  const int slices = conv->slices();
+  add_phase(
+      kernel,
+      [conv, tensors, slices, batch = shape.batch, after = at.after](const KernelArgs& k) {
+        const auto [begin, end] = k.range(slices);
+        for (int64_t i = begin; i < end; ++i) {
+          conv->run_slice(static_cast<int>(i), tensors(k), k.scratch);
+          if (after) after(k, batch * i / slices, batch * (i + 1) / slices);
+        }
+      },
+      slices);
+  if (const int pieces = conv->sum_pieces(); pieces > 0) {
+    add_phase(
+        kernel,
+        [conv, tensors, pieces](const KernelArgs& k) {
+          const auto [begin, end] = k.range(pieces);
+          for (int64_t i = begin; i < end; ++i) {
+            conv->sum_filter(static_cast<int>(i), tensors(k), k.scratch);
+          }
+        },
+        pieces);
+  }
+  return true;
+}
+
+}  // namespace trireme
