@@ -1,0 +1,209 @@
+#include "bench/workloads.h"
+
+#include <map>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "core/text.h"
+#include "layers/layers.h"
+#include "layers/optimizer.h"
+
+namespace trireme::bench {
+namespace {
+
+Tensor noise(const Shape& shape, uint64_t stream) {
+  const Philox random(3, stream);
+  Tensor made(DType::float32, shape);
+  for (int64_t i = 0; i < made.numel(); ++i) {
+    made.data<float>()[i] = static_cast<float>(2 * random.uniform(static_cast<uint64_t>(i)) - 1);
+  }
+  return made;
+}
+
+Tensor classes(const Shape& shape, int64_t count, uint64_t stream) {
+  const Philox random(4, stream);
+  Tensor made(DType::int64, shape);
+  for (int64_t i = 0; i < made.numel(); ++i) {
+    made.data<int64_t>()[i] =
+        static_cast<int64_t>(random.uniform(static_cast<uint64_t>(i)) * static_cast<double>(count));
+  }
+  return made;
+}
+
+Var& class_loss(Var& logits) {
+  Var& label = layers::data("label", {1}, {.dtype = DType::int64});
+  return layers::mean(layers::softmax_with_cross_entropy(logits, label));
+}
+
+Workload toy() {
+  return {"toy",
+          [&]() -> Var& {
+            Var& x = layers::data("x", {1});
+            Var& loss = layers::mean(layers::fc(x, {.size = 10}));
+            optimizer::Sgd(0.01).minimize(loss);
+            return loss;
+          },
+          {{"x", noise({10, 1}, 0)}}};
+}
+
+Workload fit_a_line() {
+  return {"fit_a_line",
+          []() -> Var& {
+            Var& x = layers::data("x", {13});
+            Var& y = layers::data("y", {1});
+            Var& loss = layers::mean(layers::square_error_cost(layers::fc(x, {.size = 1}), y));
+            optimizer::Sgd(0.01).minimize(loss);
+            return loss;
+          },
+          {{"x", noise({20, 13}, 0)}, {"y", noise({20, 1}, 1)}}};
+}
+
+Workload mlp() {
+  return {"mlp",
+          []() -> Var& {
+            Var& x = layers::data("x", {784});
+            Var& first = layers::fc(x, {.size = 200, .act = "relu"});
+            Var& second = layers::fc(first, {.size = 200, .act = "relu"});
+            Var& loss = class_loss(layers::fc(second, {.size = 10}));
+            optimizer::Sgd(0.01).minimize(loss);
+            return loss;
+          },
+          {{"x", noise({64, 784}, 0)}, {"label", classes({64, 1}, 10, 0)}}};
+}
+
+Workload lenet() {
+  return {"lenet",
+          []() -> Var& {
+            Var& x = layers::data("x", {1, 28, 28});
+            const auto stage = [](Var& in, int maps) -> Var& {
+              return layers::simple_img_conv_pool(in, {.num_filters = maps,
+                                                       .filter_size = 5,
+                                                       .pool_size = 2,
+                                                       .pool_stride = 2,
+                                                       .act = "relu"});
+            };
+            Var& loss = class_loss(layers::fc(stage(stage(x, 20), 50), {.size = 10}));
+            optimizer::Adam(0.001).minimize(loss);
+            return loss;
+          },
+          {{"x", noise({64, 1, 28, 28}, 0)}, {"label", classes({64, 1}, 10, 0)}}};
+}
+
+Workload ngram() {
+  Feeds feeds{{"label", classes({100, 1}, 2073, 9)}};
+  for (int i = 0; i < 4; ++i) {
+    feeds[cat("word", i)] = classes({100, 1}, 2073, static_cast<uint64_t>(i));
+  }
+  return {
+      "ngram",
+      []() -> Var& {
+        std::vector<Var*> words;
+        for (int i = 0; i < 4; ++i) {
+          Var& word = layers::data(cat("word", i), {1}, {.dtype = DType::int64});
+          words.push_back(&layers::embedding(word, {.size = {2073, 32}, .param_attr = "shared_w"}));
+        }
+        Var& context = layers::concat(words, 1);
+        Var& hidden = layers::fc(context, {.size = 256, .act = "sigmoid"});
+        Var& loss = class_loss(layers::fc(hidden, {.size = 2073}));
+        optimizer::Sgd(0.01).minimize(loss);
+        return loss;
+      },
+      std::move(feeds)};
+}
+
+Var& conv_bn(Var& in, int maps, int window, int stride, const char* act, bool bias = false) {
+  layers::Conv2dOptions options{
+      .num_filters = maps, .filter_size = window, .stride = stride, .padding = window / 2};
+  if (!bias) options.bias_attr = false;
+  return layers::batch_norm(layers::conv2d(in, options), {.act = act});
+}
+
+Workload vgg16() {
+  return {"vgg16",
+          []() -> Var& {
+            Var* x = &layers::data("x", {3, 32, 32});
+            for (const int maps :
+                 {64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0}) {
+              x = maps ? &conv_bn(*x, maps, 3, 1, "relu", true)
+                       : &layers::pool2d(*x, {.pool_size = 2, .pool_stride = 2});
+            }
+            Var& hidden = layers::batch_norm(layers::fc(*x, {.size = 512}), {.act = "relu"});
+            Var& loss = class_loss(layers::fc(hidden, {.size = 10}));
+            optimizer::Momentum(0.01, 0.9).minimize(loss);
+            return loss;
+          },
+          {{"x", noise({32, 3, 32, 32}, 0)}, {"label", classes({32, 1}, 10, 0)}}};
+}
+
+Var& bottleneck(Var& in, int maps, int stride, bool project) {
+  Var& first = conv_bn(in, maps, 1, 1, "relu");
+  Var& second = conv_bn(first, maps, 3, stride, "relu");
+  Var& third = conv_bn(second, 4 * maps, 1, 1, "");
+  Var& way = project ? conv_bn(in, 4 * maps, 1, stride, "") : in;
+  return layers::elementwise_add(third, way, {.act = "relu"});
+}
+
+Workload resnet50() {
+  return {"resnet50",
+          []() -> Var& {
+            Var* x = &conv_bn(layers::data("x", {3, 224, 224}), 64, 7, 2, "relu");
+            x = &layers::pool2d(*x, {.pool_size = 3, .pool_stride = 2, .pool_padding = 1});
+            const int blocks[] = {3, 4, 6, 3};
+            for (int stage = 0; stage < 4; ++stage) {
+              for (int i = 0; i < blocks[stage]; ++i) {
+                x = &bottleneck(*x, 64 << stage, i == 0 && stage > 0 ? 2 : 1, i == 0);
+              }
+            }
+            x = &layers::pool2d(*x, {.pool_type = "avg", .global_pooling = true});
+            Var& loss = class_loss(layers::fc(*x, {.size = 1000}));
+            optimizer::Momentum(0.01, 0.9).minimize(loss);
+            return loss;
+          },
+          {{"x", noise({8, 3, 224, 224}, 0)}, {"label", classes({8, 1}, 1000, 0)}}};
+}
+
+// 32 sequences of 100 words: embedding, one LSTM, the largest of each feature over time.
+Workload lstm() {
+  Tensor words = classes({3200, 1}, 5147, 0);
+  Lod lod(1);
+  for (size_t i = 0; i <= 32; ++i) lod[0].push_back(i * 100);
+  words.set_lod(lod);
+  return {"lstm",
+          []() -> Var& {
+            Var& words = layers::data("words", {1}, {.dtype = DType::int64, .lod_level = 1});
+            Var& embedded = layers::embedding(words, {.size = {5147, 512}});
+            Var& gates = layers::fc(embedded, {.size = 2048});
+            Var& hidden =
+                layers::dynamic_lstm(gates, {.size = 2048, .use_peepholes = false}).hidden;
+            Var& loss = class_loss(layers::fc(layers::sequence_pool(hidden, "max"), {.size = 2}));
+            optimizer::Adam(0.001).minimize(loss);
+            return loss;
+          },
+          {{"words", words}, {"label", classes({32, 1}, 2, 1)}}};
+}
+
+const std::map<std::string, Workload (*)()>& table() {
+  static const std::map<std::string, Workload (*)()> made{
+      {"toy", toy},     {"fit_a_line", fit_a_line}, {"mlp", mlp},           {"lenet", lenet},
+      {"ngram", ngram}, {"vgg16", vgg16},           {"resnet50", resnet50}, {"lstm", lstm}};
+  return made;
+}
+
+}  // namespace
+
+std::vector<std::string> workload_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, make] : table()) names.push_back(name);
+  return names;
+}
+
+Workload workload(const std::string& name) {
+  const auto found = table().find(name);
+  if (found == table().end()) {
+    throw Error(cat("there is no workload ", name))
+        .fix(cat("choose from ", join(workload_names())));
+  }
+  return found->second();
+}
+
+}  // namespace trireme::bench

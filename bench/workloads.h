@@ -1,0 +1,21 @@
+// The programs that are timed: the models of bench/peer_torch.py, built from layers.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/executor.h"
+
+namespace trireme::bench {
+
+struct Workload {
+  std::string name;
+  std::function<Var&()> build;  // appends to the default programs; returns the loss
+  Feeds feeds;                  // one fixed batch
+};
+
+std::vector<std::string> workload_names();
+Workload workload(const std::string& name);  // an Error when there is none of that name
+
+}  // namespace trireme::bench
