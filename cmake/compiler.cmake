@@ -18,10 +18,14 @@ target_compile_options(trireme_own_code INTERFACE
   -Wall -Wextra -Wnon-virtual-dtor -Woverloaded-virtual -Wextra-semi -Wpointer-arith -Wvla
   # Designated initialisers leave fields at their defaults on purpose.
   -Wno-missing-field-initializers)
+# An op's result is rounded before the next op reads it, on every machine: a * b + c stays two steps.
+target_compile_options(trireme_own_code INTERFACE -ffp-contract=off)
 if(TRIREME_WERROR)
   target_compile_options(trireme_own_code INTERFACE -Werror)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # At -O2 it leaves loops of unknown length alone otherwise; clang does not.
+  target_compile_options(trireme_own_code INTERFACE -ftree-vectorize -fvect-cost-model=dynamic)
   # These guess from optimised code and are often wrong about the standard library
   # (g++ 12 on "text" + std::string, g++ 13 on references returned by functions).
   target_compile_options(trireme_own_code INTERFACE

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "core/error.h"
+#include "cpu/vectorised.h"
 
 namespace trireme {
 namespace {
@@ -362,9 +363,9 @@ class Conv : public OnednnConv {
         part_of_plain = plain.submemory_desc(extent, offset);
         part = filter.submemory_desc(extent, offset);
       }
-      piece.floats = static_cast<int64_t>(filter.get_size() / sizeof(float));
-      piece.begin = piece.floats * begin / blocks;
-      piece.end = piece.floats * end / blocks;
+      const auto floats = static_cast<int64_t>(filter.get_size() / sizeof(float));
+      piece.begin = floats * begin / blocks;
+      piece.end = floats * end / blocks;
       piece.reorder = pass == ConvPass::filter ? reorder_call(part, part_of_plain)
                                                : reorder_call(part_of_plain, part);
       pieces_.push_back(std::move(piece));
@@ -416,7 +417,9 @@ class Conv : public OnednnConv {
     auto* sum = reinterpret_cast<float*>(scratch);
     for (size_t s = 1; s < slices_.size(); ++s) {
       const auto* term = reinterpret_cast<const float*>(scratch + s * partial_);
-      for (int64_t i = piece.begin; i < piece.end; ++i) sum[i] += term[i];
+      vectorised([sum, term, begin = piece.begin, end = piece.end] {
+        for (int64_t i = begin; i < end; ++i) sum[i] += term[i];
+      });
     }
     piece.reorder.set(kFrom, scratch);
     piece.reorder.set(kTo, tensors.filter);
@@ -426,7 +429,7 @@ class Conv : public OnednnConv {
  private:
   struct FilterPiece {
     Call reorder;  // between the plain filter and the library's, for these output channels
-    int64_t begin = 0, end = 0, floats = 0;  // of the library's
+    int64_t begin = 0, end = 0;  // of the library's
   };
 
   // How many output channels make one contiguous stretch of the library's filter; 0 when the filter

@@ -144,7 +144,15 @@ BoundKernel batch_norm(const KernelSite& site, const NormActivation& act) {
           const auto shift = static_cast<T>(used.mean), factor = static_cast<T>(inverse * scale),
                      add = static_cast<T>(bias);
           T* y = k.out<T>(at.y);
-          strip.each([&](int64_t i) { y[i] = act.apply((x[i] - shift) * factor + add); });
+          if (act.kind != NormActivation::Kind::identity) {
+            strip.each([&](int64_t i) { y[i] = act.apply((x[i] - shift) * factor + add); });
+            continue;
+          }
+          vectorised([=] {
+            strip.runs([=](int64_t first, int64_t n) {
+              for (int64_t i = first; i < first + n; ++i) y[i] = (x[i] - shift) * factor + add;
+            });
+          });
         }
       },
       norm_parts(planes.channels, planes.size()));
@@ -178,30 +186,40 @@ BoundKernel batch_norm_grad(const KernelSite& site, const NormActivation& act, b
           const T mean = k.in<T>(mean_at)[c], inverse = k.in<T>(inverse_at)[c],
                   scale = k.in<T>(scale_at)[c];
           const T bias = has_x ? T{0} : k.in<T>(bias_at)[c];
-          const auto normal = [&](int64_t i) {
-            return x ? (x[i] - mean) * inverse : (act.argument(y[i]) - bias) / scale;
-          };
-          const auto arriving = [&](int64_t i) {
-            return plain ? grad[i] : grad[i] * act.slope(y[i]);
-          };
-          double sum = 0, weighted = 0;
-          strip.each([&](int64_t i) {
-            sum += static_cast<double>(arriving(i));
-            weighted += static_cast<double>(arriving(i)) * static_cast<double>(normal(i));
-          });
-          write_channel<T>(k, bias_grad_at, c, passed ? 0 : sum);
-          write_channel<T>(k, scale_grad_at, c, passed ? 0 : weighted);
-          if (!x_grad) continue;
-          const T factor = passed ? T(1) : scale * inverse;
-          if (kept || passed) {
-            strip.each([&](int64_t i) { x_grad[i] = arriving(i) * factor; });
-          } else {
+          // normal(i): xhat; arriving(i): the gradient behind the activation.
+          const auto run = [=](auto normal, auto arriving) {
+            const double sum =
+                strip_sum<T>(strip, [=](int64_t i) { return static_cast<double>(arriving(i)); });
+            const double weighted = strip_sum<T>(strip, [=](int64_t i) {
+              return static_cast<double>(arriving(i)) * static_cast<double>(normal(i));
+            });
+            write_channel<T>(k, bias_grad_at, c, passed ? 0 : sum);
+            write_channel<T>(k, scale_grad_at, c, passed ? 0 : weighted);
+            if (!x_grad) return;
+            const T factor = passed ? T(1) : scale * inverse;
+            const bool own = !kept && !passed;  // the batch made its own statistics
             const auto count = static_cast<double>(strip.count());
             const auto mean_grad = static_cast<T>(sum / count);
             const auto mean_weighted = static_cast<T>(weighted / count);
-            strip.each([&](int64_t i) {
-              x_grad[i] = factor * (arriving(i) - mean_grad - normal(i) * mean_weighted);
+            vectorised([=] {
+              strip.runs([=](int64_t first, int64_t n) {
+                for (int64_t i = first; i < first + n; ++i) {
+                  const T arrived = arriving(i);
+                  x_grad[i] = own ? factor * (arrived - mean_grad - normal(i) * mean_weighted)
+                                  : arrived * factor;
+                }
+              });
             });
+          };
+          if (plain && has_x) {
+            run([=](int64_t i) { return (x[i] - mean) * inverse; },
+                [=](int64_t i) { return grad[i]; });
+          } else {
+            run(
+                [=](int64_t i) {
+                  return x ? (x[i] - mean) * inverse : (act.argument(y[i]) - bias) / scale;
+                },
+                [=](int64_t i) { return plain ? grad[i] : grad[i] * act.slope(y[i]); });
           }
         }
       },

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
+#include "cpu/vectorised.h"
 #include "ir/kernel.h"
 
 namespace trireme {
@@ -23,7 +25,39 @@ struct Strip {
       for (int64_t at = begin; at < begin + inner; ++at) visit(at);
     }
   }
+  // visit(first, count) for each run of neighbours.
+  template <class Visit>
+  void runs(const Visit& visit) const {
+    for (int64_t i = 0; i < outer; ++i) visit(first + i * outer_step, inner);
+  }
 };
+
+// The sum of term(at) over a strip. In float32 sixteen sums run side by side and are added up at
+// the end, always in the same order; float64 is the oracle and goes one by one.
+template <class T, class Term>
+double strip_sum(const Strip& strip, const Term& term) {
+  double sum = 0;
+  if constexpr (std::is_same_v<T, float>) {
+    vectorised([&] {
+      constexpr int64_t kLanes = 16;
+      double lanes[kLanes] = {};
+      strip.runs([&](int64_t at, int64_t count) {
+        int64_t i = 0;
+        for (; i + kLanes <= count; i += kLanes) {
+          for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += term(at + i + lane);
+        }
+        for (; i < count; ++i) lanes[i % kLanes] += term(at + i);
+      });
+      for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+        for (int64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+      }
+      sum = lanes[0];
+    });
+  } else {
+    strip.each([&](int64_t at) { sum += term(at); });
+  }
+  return sum;
+}
 
 struct Moments {
   double mean = 0, variance = 0;
@@ -34,13 +68,12 @@ template <class T>
 Moments moments(const Strip& strip, const T* x) {
   const auto count = static_cast<double>(strip.count());
   Moments found;
-  strip.each([&](int64_t at) { found.mean += static_cast<double>(x[at]); });
-  found.mean /= count;
-  strip.each([&](int64_t at) {
-    const double deviation = static_cast<double>(x[at]) - found.mean;
-    found.variance += deviation * deviation;
-  });
-  found.variance /= count;
+  found.mean = strip_sum<T>(strip, [x](int64_t at) { return static_cast<double>(x[at]); }) / count;
+  const auto squared = [x, mean = found.mean](int64_t at) {
+    const double deviation = static_cast<double>(x[at]) - mean;
+    return deviation * deviation;
+  };
+  found.variance = strip_sum<T>(strip, squared) / count;
   return found;
 }
 

@@ -1,7 +1,11 @@
 // Pooling: pool2d, pool3d and max_pool2d_with_index.
 #include <algorithm>
 #include <limits>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
+#include "cpu/vectorised.h"
 #include "ir/schema.h"
 #include "ops/window.h"
 
@@ -145,13 +149,97 @@ T weight(const Pool& pool, const Span& d, const Span& h, const Span& w) {
 // NaN is larger than any number, so that it shows.
 template <class T>
 bool larger(T a, T b) {
-  return a > b || a != a;
+  return (a > b) | (a != a);
+}
+
+// Where a plain sweep over rows does: neighbouring pixels are neighbours in memory, and a window
+// reads the same elements wherever it stands.
+bool sweeps_rows(const Pool& pool) {
+  return !pool.adaptive && !pool.layout.channel_last && pool.window[0].trivial() &&
+         pool.window[0].in == 1;
+}
+
+// Whether windows are tiles of side x side that lie inside the image without overlapping.
+bool cuts_tiles(const Pool& pool, int64_t side) {
+  const auto fits = [side](const WindowAxis& axis) {
+    return axis.size == side && axis.stride == side && axis.pad_begin == 0 &&
+           axis.out * side <= axis.in;
+  };
+  return sweeps_rows(pool) && fits(pool.window[1]) && fits(pool.window[2]);
+}
+
+template <int64_t kSide, class T>
+void tile_max(const Pool& pool, const T* x, T* out) {
+  const WindowAxis &h = pool.window[1], &w = pool.window[2];
+  for (int64_t j = 0; j < h.out; ++j, out += w.out) {
+    const T* row = x + j * kSide * w.in;
+    for (int64_t l = 0; l < w.out; ++l) {
+      T result = std::numeric_limits<T>::lowest();
+      for (int64_t a = 0; a < kSide; ++a) {
+        for (int64_t b = 0; b < kSide; ++b) {
+          const T value = row[a * w.in + l * kSide + b];
+          result = larger(value, result) ? value : result;
+        }
+      }
+      out[l] = result;
+    }
+  }
+}
+
+// The windows of a row whose element `tap` lies inside the image.
+std::pair<int64_t, int64_t> windows_inside(const WindowAxis& axis, int64_t tap) {
+  const int64_t shift = tap - axis.pad_begin;  // image = at * stride + shift
+  const int64_t begin = shift >= 0 ? 0 : (-shift + axis.stride - 1) / axis.stride;
+  const int64_t room = axis.in - shift;
+  const int64_t end = room <= 0 ? 0 : std::min(axis.out, (room + axis.stride - 1) / axis.stride);
+  return {std::min(begin, end), end};
+}
+
+// Runs body(step) with the step a constant where it is a usual one, so that the loop becomes
+// vectors.
+template <class Body>
+void with_step(int64_t step, const Body& body) {
+  if (step == 1) {
+    body(std::integral_constant<int64_t, 1>());
+  } else if (step == 2) {
+    body(std::integral_constant<int64_t, 2>());
+  } else {
+    body(step);
+  }
+}
+
+// A row of windows at a time, one of their elements after another: the same order within each
+// window as window by window.
+template <class T>
+void pool_plane(const Pool& pool, bool max, const T* x, T* out) {
+  const auto& [d, h, w] = pool.window;
+  for (int64_t j = 0; j < h.out; ++j, out += w.out) {
+    const Span in_h(pool, h, j);
+    std::fill(out, out + w.out, max ? std::numeric_limits<T>::lowest() : T(0));
+    for (int64_t i = in_h.begin; i < in_h.end; ++i) {
+      for (int64_t tap = 0; tap < w.size; ++tap) {
+        const auto [begin, end] = windows_inside(w, tap);
+        const T* from = x + i * w.in + begin * w.stride + tap - w.pad_begin;
+        T* to = out + begin;
+        with_step(w.stride, [&, n = end - begin](auto step) {
+          for (int64_t l = 0; l < n; ++l) {
+            const T value = from[l * step];
+            to[l] = max ? (larger(value, to[l]) ? value : to[l]) : to[l] + value;
+          }
+        });
+      }
+    }
+    if (max) continue;
+    const Span in_d(pool, d, 0);
+    for (int64_t l = 0; l < w.out; ++l) out[l] *= weight<T>(pool, in_d, in_h, Span(pool, w, l));
+  }
 }
 
 template <class T>
 BoundKernel pool_forward(const KernelSite& site, int spatial) {
   const Pool pool = pool_site(site, spatial);
   const bool max = site.attr<std::string>("pooling_type") == "max";
+  const bool sweeps = sweeps_rows(pool), tiles = max && cuts_tiles(pool, 2);
   return BoundKernel(
       [=](const KernelArgs& k) {
         const auto [begin, end] = k.range(pool.planes());
@@ -159,6 +247,14 @@ BoundKernel pool_forward(const KernelSite& site, int spatial) {
         for (int64_t plane = begin; plane < end; ++plane) {
           const T* x = k.in<T>(0) + pool.first(plane, in_pixels(pool.window));
           T* out = k.out<T>(0) + pool.first(plane, out_pixels(pool.window));
+          if (tiles) {
+            vectorised([=, &pool] { tile_max<2>(pool, x, out); });
+            continue;
+          }
+          if (sweeps) {
+            vectorised([&] { pool_plane(pool, max, x, out); });
+            continue;
+          }
           each_window(pool, [&](int64_t at, const Span& d, const Span& h, const Span& w) {
             T result = max ? std::numeric_limits<T>::lowest() : T(0);
             each_pixel(pool, d, h, w, [&](int64_t pixel) {
@@ -176,6 +272,26 @@ BoundKernel pool_forward(const KernelSite& site, int spatial) {
       pool.parts());
 }
 
+// The gradient of a maximum over tiles: every pixel is written once.
+template <int64_t kSide, class T>
+void tile_max_grad(const Pool& pool, const T* x, const T* out, const T* grad, T* x_grad) {
+  const WindowAxis &h = pool.window[1], &w = pool.window[2];
+  for (int64_t j = 0; j < h.out; ++j, out += w.out, grad += w.out) {
+    const int64_t row = j * kSide * w.in;
+    for (int64_t l = 0; l < w.out; ++l) {
+      bool given = false;
+      for (int64_t a = 0; a < kSide; ++a) {
+        for (int64_t b = 0; b < kSide; ++b) {
+          const int64_t at = row + a * w.in + l * kSide + b;
+          const bool here = !given & (x[at] == out[l]);
+          x_grad[at] = here ? grad[l] : T(0);
+          given |= here;
+        }
+      }
+    }
+  }
+}
+
 // A maximum gives its gradient to the first pixel that has it; an average spreads it.
 template <class T>
 BoundKernel pool_backward(const KernelSite& site, int spatial) {
@@ -183,6 +299,7 @@ BoundKernel pool_backward(const KernelSite& site, int spatial) {
   const bool max = site.attr<std::string>("pooling_type") == "max";
   const int x_at = site.position("X"), out_at = site.position("Out"),
             grad_at = site.position("Out@GRAD"), x_grad_at = site.out_position("X@GRAD");
+  const bool tiles = max && cuts_tiles(pool, 2);
   return BoundKernel(
       [=](const KernelArgs& k) {
         const auto [begin, end] = k.range(pool.planes());
@@ -194,6 +311,10 @@ BoundKernel pool_backward(const KernelSite& site, int spatial) {
           const T* out = k.in<T>(out_at) + out_first;
           const T* grad = k.in<T>(grad_at) + out_first;
           for (int64_t i = 0; i < pixels; ++i) x_grad[i * step] = T(0);
+          if (tiles) {
+            vectorised([=, &pool] { tile_max_grad<2>(pool, x, out, grad, x_grad); });
+            continue;
+          }
           each_window(pool, [&](int64_t at, const Span& d, const Span& h, const Span& w) {
             if (max) {
               bool given = false;

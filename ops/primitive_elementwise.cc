@@ -2,6 +2,8 @@
 #include <cmath>
 #include <type_traits>
 
+#include "cpu/exponential.h"
+#include "cpu/vectorised.h"
 #include "ops/loops.h"
 #include "ops/rules.h"
 
@@ -9,6 +11,16 @@ namespace trireme {
 namespace {
 
 void rule(OpView& op, DType dtype, const Shape& shape) { op.set_out("Out", dtype, shape); }
+
+// Wide code is worth its size for the type that programs compute in.
+template <class T, class Loop>
+void wide_if_float(const Loop& loop) {
+  if constexpr (std::is_same_v<T, float>) {
+    vectorised(loop);
+  } else {
+    loop();
+  }
+}
 
 // ---- one operand
 
@@ -19,7 +31,9 @@ BoundKernel unary_kernel(const KernelSite& site, F f) {
             const T* a = k.in<T>(0);
             R* out = k.out<R>(0);
             const auto [begin, end] = k.range(n);
-            for (int64_t i = begin; i < end; ++i) out[i] = static_cast<R>(f(a[i]));
+            wide_if_float<T>([=, begin = begin, end = end] {
+              for (int64_t i = begin; i < end; ++i) out[i] = static_cast<R>(f(a[i]));
+            });
           },
           parts_for(n)};
 }
@@ -74,7 +88,7 @@ void register_unary(Registry& ops) {
   const auto real = [&ops](const char* name, const char* doc, auto f) -> OpSchema& {
     return unary<void, float, double>(ops, name, doc, f);
   };
-  real("p.exp", "e to the A", [](auto a) { return std::exp(a); }).vjp([](Vjp& v) {
+  real("p.exp", "e to the A", [](auto a) { return exponential(a); }).vjp([](Vjp& v) {
     v.set(0, v.grad() * v.out());
   });
   real("p.log", "natural logarithm", [](auto a) { return std::log(a); }).vjp([](Vjp& v) {
@@ -96,7 +110,7 @@ void register_unary(Registry& ops) {
     v.set(0, v.grad() * (1.0 - v.out() * v.out()));
   });
   real("p.sigmoid", "1 / (1 + exp(-A))", [](auto a) {
-    return 1 / (1 + std::exp(-a));
+    return 1 / (1 + exponential(-a));
   }).vjp([](Vjp& v) { v.set(0, v.grad() * v.out() * (1.0 - v.out())); });
   real("p.sin", "sine", [](auto a) { return std::sin(a); }).vjp([](Vjp& v) {
     v.set(0, v.grad() * cos(v.in(0)));
@@ -127,10 +141,17 @@ void register_unary(Registry& ops) {
 template <class R, class T, class F>
 void binary_run(R* out, const T* a, int64_t a_step, const T* b, int64_t b_step, int64_t n, F f) {
   if (a_step == 1 && b_step == 1) {
-    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(f(a[i], b[i]));
+    wide_if_float<T>([=] {
+      for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(f(a[i], b[i]));
+    });
   } else if (a_step == 1 && b_step == 0) {
-    const T fixed = *b;
-    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(f(a[i], fixed));
+    wide_if_float<T>([=, fixed = *b] {
+      for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(f(a[i], fixed));
+    });
+  } else if (a_step == 0 && b_step == 1) {
+    wide_if_float<T>([=, fixed = *a] {
+      for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(f(fixed, b[i]));
+    });
   } else {
     for (int64_t i = 0; i < n; ++i) {
       out[i] = static_cast<R>(f(a[i * a_step], b[i * b_step]));
@@ -343,6 +364,33 @@ void register_comparisons(Registry& ops) {
 
 // ---- the others
 
+// Chosen as bits: both sides are read, none is computed with.
+template <class T>
+void select_run(T* out, const bool* condition, int64_t step, const T* yes, int64_t yes_step,
+                const T* no, int64_t no_step, int64_t n) {
+  const auto run = [=](auto yes_at, auto no_at) {
+    vectorised([=] {
+      for (int64_t i = 0; i < n; ++i) {
+        const T mask = static_cast<T>(-static_cast<T>(condition[i]));
+        out[i] = static_cast<T>((yes_at(i) & mask) | (no_at(i) & ~mask));
+      }
+    });
+  };
+  const auto each = [](const T* from) { return [from](int64_t i) { return from[i]; }; };
+  const auto fixed = [](const T* from) { return [one = *from](int64_t) { return one; }; };
+  if (step == 1 && yes_step == 1 && no_step == 1) {
+    run(each(yes), each(no));
+  } else if (step == 1 && yes_step == 1 && no_step == 0) {
+    run(each(yes), fixed(no));
+  } else if (step == 1 && yes_step == 0 && no_step == 1) {
+    run(fixed(yes), each(no));
+  } else {
+    for (int64_t i = 0; i < n; ++i) {
+      out[i] = condition[i * step] ? yes[i * yes_step] : no[i * no_step];
+    }
+  }
+}
+
 BoundKernel select_kernel(const KernelSite& site) {
   const Shape& out = site.out("Out").shape;
   const Walk<3> walk(
@@ -356,11 +404,8 @@ BoundKernel select_kernel(const KernelSite& site) {
           const T* no = raw_as<T>(k.in(2));
           T* result = raw_as<T>(k.out(0));
           walk.runs(k.range(walk.count()), [&](int64_t at, const auto& offset, int64_t n) {
-            for (int64_t i = 0; i < n; ++i) {
-              result[at + i] = condition[offset[0] + i * walk.step(0)]
-                                   ? yes[offset[1] + i * walk.step(1)]
-                                   : no[offset[2] + i * walk.step(2)];
-            }
+            select_run(result + at, condition + offset[0], walk.step(0), yes + offset[1],
+                       walk.step(1), no + offset[2], walk.step(2), n);
           });
         },
         parts_for(walk.count()));

@@ -3,6 +3,7 @@
 
 #include "ir/schema.h"
 #include "ops/axis_rows.h"
+#include "ops/row_math.h"
 
 namespace trireme {
 namespace {
@@ -22,6 +23,17 @@ AxisRows rows_of(const KernelSite& site, const Shape& shape) {
 }
 
 template <class T>
+void softmax_row(const T* x, T* out, int64_t n) {
+  const T top = row_max(x, n);
+  for (int64_t j = 0; j < n; ++j) {
+    const T below = x[j] - top;  // not std::max: it would turn a NaN into a number
+    out[j] = exponential(below < T(kLowest) ? T(kLowest) : below);
+  }
+  const T sum = row_sum<T>(n, [out](int64_t j) { return out[j]; });
+  for (int64_t j = 0; j < n; ++j) out[j] /= sum;
+}
+
+template <class T>
 BoundKernel softmax(const KernelSite& site) {
   const AxisRows rows = rows_of(site, site.in("X").shape);
   return BoundKernel(
@@ -30,6 +42,10 @@ BoundKernel softmax(const KernelSite& site) {
         for (int64_t row = begin; row < end; ++row) {
           const T* x = k.in<T>(0) + rows.begin(row);
           T* out = k.out<T>(0) + rows.begin(row);
+          if (rows.inner == 1) {
+            vectorised([&] { softmax_row(x, out, rows.extent); });
+            continue;
+          }
           T top = x[0];
           for (int64_t j = 1; j < rows.extent; ++j) top = std::max(top, x[j * rows.inner]);
           T sum = 0;
@@ -37,7 +53,7 @@ BoundKernel softmax(const KernelSite& site) {
             // Not std::max: it would turn a NaN into a number.
             const T below = x[j * rows.inner] - top;
             const T kept = below < T(kLowest) ? T(kLowest) : below;
-            sum += out[j * rows.inner] = std::exp(kept);
+            sum += out[j * rows.inner] = exponential(kept);
           }
           for (int64_t j = 0; j < rows.extent; ++j) out[j * rows.inner] /= sum;
         }
@@ -58,6 +74,13 @@ BoundKernel softmax_grad(const KernelSite& site) {
           const T* out = k.in<T>(out_at) + rows.begin(row);
           const T* grad = k.in<T>(grad_at) + rows.begin(row);
           T* x_grad = k.out<T>(x_grad_at) + rows.begin(row);
+          if (rows.inner == 1) {
+            vectorised([&] {
+              const T sum = row_sum<T>(rows.extent, [=](int64_t j) { return grad[j] * out[j]; });
+              for (int64_t j = 0; j < rows.extent; ++j) x_grad[j] = out[j] * (grad[j] - sum);
+            });
+            continue;
+          }
           T sum = 0;
           for (int64_t j = 0; j < rows.extent; ++j) {
             sum += grad[j * rows.inner] * out[j * rows.inner];

@@ -4,6 +4,7 @@
 #include "ir/schema.h"
 #include "ops/axis_rows.h"
 #include "ops/class_labels.h"
+#include "ops/row_math.h"
 
 namespace trireme {
 namespace {
@@ -41,10 +42,20 @@ struct Row {
 // log(softmax)[j] = logits[j] - shift. Without softmax the row holds probabilities already.
 template <class T>
 T shift_of(Row<const T> logits, int64_t classes) {
+  if (logits.stride == 1) {
+    T shift = 0;
+    vectorised([&] {
+      const T* x = logits.first;
+      const T top = row_max(x, classes);
+      const T sum = row_sum<T>(classes, [=](int64_t j) { return exponential(x[j] - top); });
+      shift = top + std::log(sum);
+    });
+    return shift;
+  }
   T top = logits[0];
   for (int64_t j = 1; j < classes; ++j) top = std::max(top, logits[j]);
   T sum = 0;
-  for (int64_t j = 0; j < classes; ++j) sum += std::exp(logits[j] - top);
+  for (int64_t j = 0; j < classes; ++j) sum += exponential(logits[j] - top);
   return top + std::log(sum);
 }
 
@@ -75,8 +86,14 @@ BoundKernel loss(const KernelSite& site) {
           // Written last: Softmax may lie in the memory of Logits.
           if (k.has_out(softmax_at)) {
             const Row<T> softmax{k.out<T>(softmax_at) + o.rows.begin(row), o.rows.inner};
-            for (int64_t j = 0; j < classes; ++j) {
-              softmax[j] = o.use_softmax ? std::exp(logits[j] - shift) : logits[j];
+            if (o.use_softmax && logits.stride == 1) {
+              vectorised([x = logits.first, to = softmax.first, shift, classes] {
+                for (int64_t j = 0; j < classes; ++j) to[j] = exponential(x[j] - shift);
+              });
+            } else {
+              for (int64_t j = 0; j < classes; ++j) {
+                softmax[j] = o.use_softmax ? exponential(logits[j] - shift) : logits[j];
+              }
             }
           }
           if (k.has_out(loss_at)) k.out<T>(loss_at)[row] = sum;
@@ -113,8 +130,14 @@ BoundKernel loss_grad(const KernelSite& site) {
           }
           const ClassLabels labels(k.in(label_at));
           const bool counts = labels[row] != o.ignored;
-          for (int64_t j = 0; j < classes; ++j) {
-            grad[j] = counts && o.use_softmax ? scale * softmax[j] : T(0);
+          if (counts && o.use_softmax && grad.stride == 1) {
+            vectorised([p = softmax.first, to = grad.first, scale, classes] {
+              for (int64_t j = 0; j < classes; ++j) to[j] = scale * p[j];
+            });
+          } else {
+            for (int64_t j = 0; j < classes; ++j) {
+              grad[j] = counts && o.use_softmax ? scale * softmax[j] : T(0);
+            }
           }
           if (counts) {
             const int64_t label = labels.checked(row, classes);
