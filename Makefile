@@ -56,6 +56,7 @@ ifeq ($(SANITIZE),)
 endif
 
 bench: build
+	cmake --build --preset $(PRESET) --parallel $(JOBS) --target bench
 	@set -e; found=; for program in bench/*.py; do \
 	  [ -f "$$program" ] || continue; found=1; \
 	  echo "== $$program"; $(VENV_PYTHON) "$$program"; \

@@ -1,4 +1,4 @@
-// The programs that are timed: the models of bench/peer_torch.py, built from layers.
+// The programs that are timed: the models of bench/peers/torch_step.py, built from layers.
 #pragma once
 
 #include <functional>

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Training steps of the engine and of PyTorch, side by side.
+
+Fresh processes of each side take turns; the best pass of each is compared and every pass is printed.
+The peer runs as well as it can: one OpenMP pool, pinned threads, a malloc that keeps what is freed,
+and for image nets also channels_last. Without a peer only the engine's times are printed.
+
+    cmake --build --preset release --target bench
+    python3 bench/compare.py mlp lenet --passes 5
+"""
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+NAMES = ('toy', 'fit_a_line', 'mlp', 'lenet', 'ngram', 'lstm', 'vgg16', 'resnet50')
+IMAGES = ('lenet', 'vgg16', 'resnet50')
+
+
+def tuned_environment(threads):
+    made = dict(os.environ, OMP_NUM_THREADS=str(threads), OMP_PROC_BIND='true', OMP_PLACES='cores',
+                MALLOC_MMAP_MAX_='0', MALLOC_TRIM_THRESHOLD_='100000000000')
+    for folder in Path('/usr/lib').glob('*/openblas-openmp'):
+        made['LD_LIBRARY_PATH'] = str(folder)
+    return made
+
+
+def find_peer(asked):
+    """The interpreter that can import torch, and torch's version; or None."""
+    for python in [asked] if asked else [ROOT / '.venv-peers/bin/python', '/usr/bin/python3']:
+        if not shutil.which(str(python)):
+            continue
+        found = subprocess.run([str(python), '-c', 'import torch; print(torch.__version__)'],
+                               capture_output=True, text=True)
+        if found.returncode == 0:
+            return str(python), found.stdout.strip()
+    return None
+
+
+def run(command, environment=None):
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode != 0:
+        sys.exit(f'{" ".join(map(str, command))} failed:\n{done.stderr}')
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def cpu_name():
+    for line in Path('/proc/cpuinfo').read_text().splitlines():
+        if line.startswith('model name'):
+            return line.split(':', 1)[1].strip()
+    return platform.machine()
+
+
+def passes(side):
+    return ' '.join(f'{one["ms"]:.4g}' for one in side)
+
+
+def compare(name, args, peer):
+    common = [name, '--threads', args.threads, '--reps', args.reps, '--secs', args.secs]
+    common = [str(word) for word in common]
+    sides = {'trireme': [([str(args.program), *common], None)]}
+    if peer:
+        script = [peer[0], str(ROOT / 'bench/peers/torch_step.py'), *common]
+        sides['torch'] = [(script, tuned_environment(args.threads))]
+        if name in IMAGES:
+            sides['torch cl'] = [([*script, '--channels_last'], tuned_environment(args.threads))]
+    results = {side: [] for side in sides}
+    for _ in range(args.passes):
+        for side, commands in sides.items():
+            results[side] += [run(*command) for command in commands]
+    ours = min(one['ms'] for one in results['trireme'])
+    others = [one['ms'] for side, all_ in results.items() if side != 'trireme' for one in all_]
+    ratio = f'{min(others) / ours:6.2f}x' if others else '   -   '
+    print(f'{name:11} {ratio}  best {ours:.4g} ms' +
+          (f' against {min(others):.4g} ms' if others else ''))
+    for side, all_ in results.items():
+        cpu = min(one['cpu_ms'] for one in all_)
+        rss = max(one['peak_rss_mb'] for one in all_)
+        print(f'    {side:9} ms a pass: {passes(all_)}; CPU time {cpu:.4g} ms; {rss:.0f} MB')
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('names', nargs='*', default=NAMES)
+    parser.add_argument('--passes', type=int, default=5)
+    parser.add_argument('--threads', type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument('--reps', type=int, default=5)
+    parser.add_argument('--secs', type=float, default=0.5)
+    parser.add_argument('--program', type=Path, default=ROOT / 'build/release/bench/train_step')
+    parser.add_argument('--peer-python', default=None)
+    args = parser.parse_args()
+    if not args.program.exists():
+        sys.exit(f'{args.program} is not built: cmake --build --preset release --target bench')
+    peer = find_peer(args.peer_python)
+    ours = run([str(args.program), 'toy', '--reps', '1', '--secs', '0.01'])
+    load = os.getloadavg()[0]
+    print(f'{cpu_name()}, {args.threads} threads, load {load:.1f}; oneDNN {ours["onednn"]}')
+    print(f'peer: PyTorch {peer[1]}' if peer else 'peer: none, no PyTorch found (--peer-python)')
+    if load > 0.5:
+        print('other work is running: compare CPU times, not the clock')
+    for name in args.names:
+        compare(name, args, peer)
+
+
+main()

@@ -1,0 +1,173 @@
+"""One training step of PyTorch on the workloads of bench/workloads.cc; one JSON line.
+
+torch_step.py NAME [--threads N] [--reps N] [--secs S] [--channels_last]
+"""
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class NGram(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(2073, 32)
+        self.hidden = nn.Linear(128, 256)
+        self.out = nn.Linear(256, 2073)
+
+    def forward(self, words):
+        return self.out(torch.sigmoid(self.hidden(self.table(words).flatten(1))))
+
+
+class Sentiment(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(5147, 512)
+        self.lstm = nn.LSTM(512, 512, batch_first=True)
+        self.out = nn.Linear(512, 2)
+
+    def forward(self, words):
+        return self.out(self.lstm(self.table(words))[0].max(1)[0])
+
+
+class Bottleneck(nn.Module):
+    def __init__(self, given, maps, stride):
+        super().__init__()
+
+        def conv_bn(a, b, window, step):
+            conv = nn.Conv2d(a, b, window, step, window // 2, bias=False)
+            return nn.Sequential(conv, nn.BatchNorm2d(b))
+
+        self.first = conv_bn(given, maps, 1, 1)
+        self.second = conv_bn(maps, maps, 3, stride)
+        self.third = conv_bn(maps, 4 * maps, 1, 1)
+        other = stride > 1 or given != 4 * maps
+        self.way = conv_bn(given, 4 * maps, 1, stride) if other else nn.Identity()
+
+    def forward(self, x):
+        y = F.relu(self.second(F.relu(self.first(x), True)), True)
+        return F.relu(self.third(y) + self.way(x), True)
+
+
+def resnet50():
+    layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(True)]
+    layers.append(nn.MaxPool2d(3, 2, 1))
+    given = 64
+    for maps, blocks, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+        for i in range(blocks):
+            layers.append(Bottleneck(given, maps, stride if i == 0 else 1))
+            given = 4 * maps
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
+
+
+def vgg16():
+    layers, given = [], 3
+    for maps in (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0):
+        if maps:
+            conv = nn.Conv2d(given, maps, 3, padding=1)
+            layers += [conv, nn.BatchNorm2d(maps), nn.ReLU(True)]
+            given = maps
+        else:
+            layers.append(nn.MaxPool2d(2))
+    hidden = [nn.Linear(512, 512), nn.BatchNorm1d(512), nn.ReLU(True)]
+    return nn.Sequential(*layers, nn.Flatten(), *hidden, nn.Linear(512, 10))
+
+
+def make(name):
+    """The model, its optimizer's factory, its inputs, and the loss of its output."""
+
+    def sgd(parameters):
+        return torch.optim.SGD(parameters, 0.01)
+
+    def momentum(parameters):
+        return torch.optim.SGD(parameters, 0.01, momentum=0.9)
+
+    def adam(parameters):
+        return torch.optim.Adam(parameters, 1e-3)
+
+    def classes(count, rows):
+        label = torch.randint(count, (rows,))
+        return lambda out: F.cross_entropy(out, label)
+
+    if name == 'toy':
+        return nn.Linear(1, 10), sgd, torch.randn(10, 1), lambda out: out.mean()
+    if name == 'fit_a_line':
+        y = torch.randn(20, 1)
+        return nn.Linear(13, 1), sgd, torch.randn(20, 13), lambda out: F.mse_loss(out, y)
+    if name == 'mlp':
+        sizes = [nn.Linear(784, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, 10)]
+        return nn.Sequential(*sizes), sgd, torch.randn(64, 784), classes(10, 64)
+    if name == 'lenet':
+        first = [nn.Conv2d(1, 20, 5), nn.ReLU(), nn.MaxPool2d(2)]
+        second = [nn.Conv2d(20, 50, 5), nn.ReLU(), nn.MaxPool2d(2)]
+        model = nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(800, 10))
+        return model, adam, torch.randn(64, 1, 28, 28), classes(10, 64)
+    if name == 'ngram':
+        return NGram(), sgd, torch.randint(2073, (100, 4)), classes(2073, 100)
+    if name == 'vgg16':
+        return vgg16(), momentum, torch.randn(32, 3, 32, 32), classes(10, 32)
+    if name == 'resnet50':
+        return resnet50(), momentum, torch.randn(8, 3, 224, 224), classes(1000, 8)
+    if name == 'lstm':
+        return Sentiment(), adam, torch.randint(5147, (32, 100)), classes(2, 32)
+    raise SystemExit(f'there is no workload {name}')
+
+
+def pin():
+    """The main thread on the first core, the workers on the others in turn."""
+    cores = sorted(os.sched_getaffinity(0))
+    workers = [t for t in map(int, os.listdir('/proc/self/task')) if t != os.getpid()]
+    os.sched_setaffinity(os.getpid(), {cores[0]})
+    for i, task in enumerate(workers):
+        os.sched_setaffinity(task, {cores[(i + 1) % len(cores)]})
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('name')
+    parser.add_argument('--threads', type=int, default=2)
+    parser.add_argument('--reps', type=int, default=9)
+    parser.add_argument('--secs', type=float, default=1.0)
+    parser.add_argument('--channels_last', action='store_true')
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(0)
+    model, optimizer, x, loss_of = make(args.name)
+    if args.channels_last:
+        model = model.to(memory_format=torch.channels_last)
+        x = x.contiguous(memory_format=torch.channels_last)
+    optimizer = optimizer(model.parameters())
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        loss_of(model(x)).backward()
+        optimizer.step()
+
+    for _ in range(3):
+        step()
+    pin()
+    start = time.perf_counter()
+    step()
+    steps = max(1, int(args.secs / (time.perf_counter() - start)))
+    times, cpu = [], time.process_time()
+    for _ in range(args.reps):
+        start = time.perf_counter()
+        for _ in range(steps):
+            step()
+        times.append((time.perf_counter() - start) / steps)
+    cpu = (time.process_time() - cpu) / (steps * args.reps)
+    print(json.dumps(dict(
+        name=args.name, threads=args.threads, ms=statistics.median(times) * 1e3,
+        lo=min(times) * 1e3, hi=max(times) * 1e3, cpu_ms=cpu * 1e3, steps=steps * args.reps,
+        peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        torch=torch.__version__)))
+
+
+main()
