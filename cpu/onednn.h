@@ -51,7 +51,7 @@ enum class ConvPass {
 };
 
 // Whether the sizes go to Winograd's algorithm, and into how many slices of the batch a pass is
-// cut. By sizes alone: what is fastest was measured beforehand (bench/conv_slices.cc).
+// cut. By sizes alone: what is fastest was measured beforehand.
 bool takes_winograd(const ConvSizes& sizes);
 int conv_slices(const ConvSizes& sizes, ConvPass pass);
 
