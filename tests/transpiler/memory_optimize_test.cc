@@ -436,8 +436,10 @@ size_t arena(const Program& program, const Story& story, const std::string& loss
   run_passes(graph, {});
   const std::unique_ptr<Plan> plan = make_plan(std::move(graph));
   Frame frame(*plan);
-  std::vector<Tensor> inputs;
-  for (const auto& feed : plan->graph.feeds) inputs.push_back(feeds.at(feed.name));
+  std::vector<Variable> inputs(plan->graph.feeds.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i].tensor() = feeds.at(plan->graph.feeds[i].name);
+  }
   frame.run(inputs, scope, {});
   return frame.arena_bytes();
 }
