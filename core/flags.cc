@@ -40,7 +40,7 @@ constexpr const char* kDebugFile = "The profiler writes all of its output where 
 FlagValue text(const char* value) { return std::string(value); }
 FlagValue whole(int64_t value) { return value; }
 
-struct Row {
+struct FlagRow {
   const char* name;
   FlagValue default_value;
   FlagUse use;
@@ -48,7 +48,7 @@ struct Row {
   double least = -std::numeric_limits<double>::infinity();  // of numbers that are honoured
 };
 
-std::vector<Row> rows() {
+std::vector<FlagRow> rows() {
   return {
       // Checking and debugging.
       {"check_nan_inf", false, honoured, "The result of each op is searched for NaN and infinity."},
@@ -149,7 +149,7 @@ struct Table {
   std::map<std::string, Entry, std::less<>> entries;
 
   Table() {
-    for (const Row& row : rows()) {
+    for (const FlagRow& row : rows()) {
       Flag flag{row.name, row.default_value, row.default_value, row.use, row.why};
       entries.emplace(row.name, Entry{std::move(flag), row.least});
     }

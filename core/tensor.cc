@@ -194,6 +194,13 @@ Tensor::Tensor(DType dtype, const Shape& shape, std::shared_ptr<Buffer> buffer, 
           "a tensor lies inside its buffer");
 }
 
+Tensor Tensor::without_memory(DType dtype, const Shape& shape) {
+  Tensor tensor;
+  tensor.dtype_ = dtype;
+  tensor.shape_ = shape;
+  return tensor;
+}
+
 void Tensor::resize(DType dtype, const Shape& shape) {
   const size_t needed = bytes_for(dtype, shape);
   if (!buffer_ || buffer_.use_count() != 1 || buffer_->size() < needed) {

@@ -60,6 +60,9 @@ class Tensor {
   void set_lod(Lod lod) { lod_ = std::move(lod); }
   Lod& mutable_lod() { return lod_; }
 
+  // A dtype and a shape, and no buffer: not initialized.
+  static Tensor without_memory(DType dtype, const Shape& shape);
+
   void* raw() const { return buffer_ ? buffer_->data() + offset_ : nullptr; }
   template <class T>
   T* data() const {  // the caller knows the dtype; a wrong one is an InternalError

@@ -28,7 +28,7 @@ VarList by_name(VarList vars) {
   return vars;
 }
 
-std::string path_in(const std::string& dirname, const std::string& name) {
+std::string path_of(const std::string& dirname, const std::string& name) {
   return dirname.empty() ? name : (std::filesystem::path(dirname) / name).string();
 }
 
@@ -111,13 +111,13 @@ void save_vars(const Scope& scope, const std::string& dirname, const VarList& va
   if (nothing_selected(saved)) return;
   const std::shared_lock lock(scope.run_lock());
   if (!filename.empty()) {
-    AtomicFile file(path_in(dirname, filename));
+    AtomicFile file(path_of(dirname, filename));
     write_all(scope, by_name(saved), file);
     file.commit();
     return;
   }
   for (const Var* var : saved) {
-    AtomicFile file(path_in(dirname, var->name()));
+    AtomicFile file(path_of(dirname, var->name()));
     write_from(scope, *var, file);
     file.commit();
   }
@@ -138,12 +138,12 @@ void load_vars(Scope& scope, const std::string& dirname, const VarList& vars,
   const VarList loaded = with_bytes(vars);
   if (nothing_selected(loaded)) return;
   if (!filename.empty()) {
-    ByteSource file = ByteSource::file(path_in(dirname, filename));
+    ByteSource file = ByteSource::file(path_of(dirname, filename));
     return set_values(scope, read_all(file, by_name(loaded)));
   }
   Values values;
   for (const Var* var : loaded) {
-    ByteSource file = ByteSource::file(path_in(dirname, var->name()));
+    ByteSource file = ByteSource::file(path_of(dirname, var->name()));
     values.emplace_back(var->name(), read_one(file, *var));
     check_end(file, "the variable");
   }

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-const std::vector<std::string>& names_in(const Slots& slots, std::string_view slot) {
+const std::vector<std::string>& slot_names(const Slots& slots, std::string_view slot) {
   static const std::vector<std::string> none;
   const auto found = slots.find(slot);
   return found == slots.end() ? none : found->second;
@@ -87,10 +87,10 @@ Op::Op(Block& block, OpSpec spec, SourceLine line)
       line_(std::move(line)) {}
 
 const std::vector<std::string>& Op::input(std::string_view slot) const {
-  return names_in(inputs_, slot);
+  return slot_names(inputs_, slot);
 }
 const std::vector<std::string>& Op::output(std::string_view slot) const {
-  return names_in(outputs_, slot);
+  return slot_names(outputs_, slot);
 }
 std::vector<std::string> Op::input_names() const { return all_names(inputs_); }
 std::vector<std::string> Op::output_names() const { return all_names(outputs_); }

@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-using Names = std::set<std::string, std::less<>>;
+using NameSet = std::set<std::string, std::less<>>;
 
 class Pruner {
  public:
@@ -27,24 +27,24 @@ class Pruner {
  private:
   bool is_target(const Op& op) const { return op.is_target || targets_.count(&op); }
   bool is_optimizer(const Op& op) const { return op.has_role(op_role::kOptimize); }
-  bool writes_any(const Op& op, const Names& names) const;
-  void need(Names& needed, const std::vector<std::string>& names) const;
-  void need_inputs(const Op& op, Names& needed) const;
-  Names produced_from_feeds() const;
-  void walk(const Block& block, Names needed);
-  void walk_sub_blocks(const Op& op, Names& needed);
+  bool writes_any(const Op& op, const NameSet& names) const;
+  void need(NameSet& needed, const std::vector<std::string>& names) const;
+  void need_inputs(const Op& op, NameSet& needed) const;
+  NameSet produced_from_feeds() const;
+  void walk(const Block& block, NameSet needed);
+  void walk_sub_blocks(const Op& op, NameSet& needed);
   void keep_whole(const Block& block);
-  void need_outer_reads(const Block& inner, Names& needed) const;
+  void need_outer_reads(const Block& inner, NameSet& needed) const;
   void need_forward_values(const Block& inner, int forward);
 
   const Program& program_;
-  const Names feeds_;
+  const NameSet feeds_;
   std::set<const Op*> targets_;
   std::set<const Var*> target_vars_;
   std::set<int> blocks_;         // those that are kept
   std::vector<int> references_;  // how many attributes name each block
   std::vector<std::vector<const Op*>> ops_;
-  std::map<int, Names> forward_values_;  // by block: what its gradient block reads of it
+  std::map<int, NameSet> forward_values_;  // by block: what its gradient block reads of it
 };
 
 Pruner::Pruner(const Program& program, const std::vector<std::string>& feeds)
@@ -63,18 +63,18 @@ Pruner::Pruner(const Program& program, const std::vector<std::string>& feeds)
   }
 }
 
-bool Pruner::writes_any(const Op& op, const Names& names) const {
+bool Pruner::writes_any(const Op& op, const NameSet& names) const {
   const std::vector<std::string> written = op.output_names();
   return std::ranges::any_of(written, [&](const std::string& name) { return names.count(name); });
 }
 
-void Pruner::need(Names& needed, const std::vector<std::string>& names) const {
+void Pruner::need(NameSet& needed, const std::vector<std::string>& names) const {
   for (const std::string& name : names) {
     if (!feeds_.count(name)) needed.insert(name);
   }
 }
 
-void Pruner::need_inputs(const Op& op, Names& needed) const {
+void Pruner::need_inputs(const Op& op, NameSet& needed) const {
   need(needed, op.input_names());
   for (const auto& [key, value] : op.attrs()) {
     if (const auto* ref = std::get_if<VarRef>(&value)) need(needed, {ref->name});
@@ -83,9 +83,9 @@ void Pruner::need_inputs(const Op& op, Names& needed) const {
 }
 
 // What the global block's ops can compute from the feeds and from persistable variables alone.
-Names Pruner::produced_from_feeds() const {
+NameSet Pruner::produced_from_feeds() const {
   const Block& block = program_.global_block();
-  Names produced;
+  NameSet produced;
   for (const Op* op : block.ops()) {
     const std::vector<std::string> reads = op->input_names();
     const bool runnable = std::ranges::all_of(reads, [&](const std::string& name) {
@@ -151,7 +151,7 @@ void check_feed_fetch_order(const Block& block) {
   }
 }
 
-void Pruner::walk(const Block& block, Names needed) {
+void Pruner::walk(const Block& block, NameSet needed) {
   check_feed_fetch_order(block);
   blocks_.insert(block.index());
   std::vector<const Op*>& kept = ops_[static_cast<size_t>(block.index())];
@@ -169,7 +169,7 @@ void Pruner::walk(const Block& block, Names needed) {
   std::reverse(kept.begin(), kept.end());
 }
 
-void Pruner::walk_sub_blocks(const Op& op, Names& needed) {
+void Pruner::walk_sub_blocks(const Op& op, NameSet& needed) {
   for (const auto& [key, value] : op.attrs()) {
     for (const int index : blocks_in(value)) {
       if (blocks_.count(index)) continue;
@@ -177,7 +177,7 @@ void Pruner::walk_sub_blocks(const Op& op, Names& needed) {
       const bool alone = references_[static_cast<size_t>(index)] == 1;
       // Gradient blocks have names of their own for what enters and leaves them.
       if (key == "sub_block" && alone && inner.forward_index() < 0) {
-        Names inside = forward_values_[index];
+        NameSet inside = forward_values_[index];
         need_inputs(op, inside);
         need(inside, op.output_names());
         if (op.type() == "recurrent") {
@@ -217,7 +217,7 @@ void Pruner::keep_whole(const Block& block) {
   }
 }
 
-void Pruner::need_outer_reads(const Block& inner, Names& needed) const {
+void Pruner::need_outer_reads(const Block& inner, NameSet& needed) const {
   for (const Op* op : ops_[static_cast<size_t>(inner.index())]) {
     for (const std::string& name : op->input_names()) {
       if (!inner.find_var(name)) need(needed, {name});

@@ -4,19 +4,21 @@
 namespace trireme {
 namespace {
 
-[[noreturn]] void refuse(ErrorKind kind, const std::string& why) {
+[[noreturn]] void refuse_file(ErrorKind kind, const std::string& why) {
   throw Error(kind, "the model file cannot be read: " + why);
 }
-[[noreturn]] void refuse(const std::string& why) { refuse(ErrorKind::invalid_argument, why); }
+[[noreturn]] void refuse_file(const std::string& why) {
+  refuse_file(ErrorKind::invalid_argument, why);
+}
 
 Shape shape_of(const wire::VarType::TensorDesc& tensor, const std::string& name) {
   if (tensor.dims_size() > kMaxRank) {
-    refuse(cat("variable ", name, " has ", tensor.dims_size(), " dimensions; at most ", kMaxRank,
-               " are supported"));
+    refuse_file(cat("variable ", name, " has ", tensor.dims_size(), " dimensions; at most ",
+                    kMaxRank, " are supported"));
   }
   Shape shape;
   for (const int64_t dim : tensor.dims()) {
-    if (dim < -1) refuse(cat("variable ", name, " has a dimension of ", dim));
+    if (dim < -1) refuse_file(cat("variable ", name, " has a dimension of ", dim));
     shape.push_back(dim);
   }
   return shape;
@@ -25,13 +27,13 @@ Shape shape_of(const wire::VarType::TensorDesc& tensor, const std::string& name)
 DType dtype_of(const wire::VarType::TensorDesc& tensor, const std::string& name) {
   if (!tensor.has_data_type()) return DType::float32;  // not said yet, like the shape
   if (const std::optional<DType> dtype = dtype_from_wire(tensor.data_type())) return *dtype;
-  refuse(ErrorKind::unimplemented,
-         cat("variable ", name, " has elements of type ",
-             wire::VarType::Type_Name(tensor.data_type()), ", which is not supported"));
+  refuse_file(ErrorKind::unimplemented,
+              cat("variable ", name, " has elements of type ",
+                  wire::VarType::Type_Name(tensor.data_type()), ", which is not supported"));
 }
 
 int lod_level_of(int level, const std::string& name) {
-  if (level < 0 || level > kMaxRank) refuse(cat("variable ", name, " has lod_level ", level));
+  if (level < 0 || level > kMaxRank) refuse_file(cat("variable ", name, " has lod_level ", level));
   return level;
 }
 
@@ -44,17 +46,17 @@ void read_tensor(const wire::VarType::TensorDesc& tensor, VarSpec& spec) {
 }
 
 VarType type_of_var(const wire::VarDesc& from) {
-  if (!from.has_type()) refuse(cat("variable ", from.name(), " has no type"));
+  if (!from.has_type()) refuse_file(cat("variable ", from.name(), " has no type"));
   if (!from.type().has_type()) {
-    refuse(ErrorKind::unimplemented,
-           cat("variable ", from.name(), " has a type that this version does not know"));
+    refuse_file(ErrorKind::unimplemented,
+                cat("variable ", from.name(), " has a type that this version does not know"));
   }
   const int number = from.type().type();
   // Element types are not types of variables.
   if (number < static_cast<int>(VarType::lod_tensor) ||
       (number > static_cast<int>(VarType::tuple) && number < static_cast<int>(VarType::string))) {
-    refuse(cat("variable ", from.name(), " has type ", wire::VarType::Type_Name(from.type().type()),
-               ", which is an element type"));
+    refuse_file(cat("variable ", from.name(), " has type ",
+                    wire::VarType::Type_Name(from.type().type()), ", which is an element type"));
   }
   return static_cast<VarType>(number);
 }
@@ -62,9 +64,9 @@ VarType type_of_var(const wire::VarDesc& from) {
 void read_var(const wire::VarDesc& from, Block& block) {
   VarSpec spec;
   spec.name = from.name();
-  if (spec.name.empty()) refuse(cat("a variable of block ", block.index(), " has no name"));
+  if (spec.name.empty()) refuse_file(cat("a variable of block ", block.index(), " has no name"));
   if (block.find_var(spec.name)) {
-    refuse(cat("block ", block.index(), " has two variables ", spec.name));
+    refuse_file(cat("block ", block.index(), " has two variables ", spec.name));
   }
   spec.type = type_of_var(from);
   spec.has_shape = false;
@@ -148,7 +150,7 @@ Slots read_slots(const List& from, const std::string& op) {
   for (const wire::OpDesc::Var& slot : from) {
     const bool added =
         slots.emplace(slot.parameter(), list<std::vector<std::string>>(slot.arguments())).second;
-    if (!added) refuse(cat("op ", op, " has slot ", slot.parameter(), " twice"));
+    if (!added) refuse_file(cat("op ", op, " has slot ", slot.parameter(), " twice"));
   }
   return slots;
 }
@@ -157,18 +159,18 @@ void read_op(const wire::OpDesc& from, Block& block) {
   OpSpec spec;
   spec.type = from.type();
   if (spec.type.empty()) {
-    refuse(cat("op ", block.size(), " of block ", block.index(), " has no type"));
+    refuse_file(cat("op ", block.size(), " of block ", block.index(), " has no type"));
   }
   spec.inputs = read_slots(from.inputs(), spec.type);
   spec.outputs = read_slots(from.outputs(), spec.type);
   for (const wire::OpDesc::Attr& attr : from.attrs()) {
-    if (attr.name().empty()) refuse(cat("op ", spec.type, " has an attribute without a name"));
+    if (attr.name().empty()) refuse_file(cat("op ", spec.type, " has an attribute without a name"));
     if (!attr.has_type()) {
       if (has_unknown_type(attr)) continue;  // take_unknown keeps it
-      refuse(cat("attribute ", attr.name(), " of op ", spec.type, " has no type"));
+      refuse_file(cat("attribute ", attr.name(), " of op ", spec.type, " has no type"));
     }
     if (!spec.attrs.emplace(attr.name(), read_attr(attr)).second) {
-      refuse(cat("op ", spec.type, " has attribute ", attr.name(), " twice"));
+      refuse_file(cat("op ", spec.type, " has attribute ", attr.name(), " twice"));
     }
   }
   Op& op = block.insert_raw_op(block.size(), std::move(spec));

@@ -239,7 +239,7 @@ KernelFn fake_init(const KernelSite& site) {
     if (rows) {
       k.outs[0]->rows().height = shape.rank() > 0 ? shape.at(0) : 0;
     } else {
-      k.outs[0]->tensor() = Tensor(dtype, shape, nullptr);
+      k.outs[0]->tensor() = Tensor::without_memory(dtype, shape);
     }
   };
 }

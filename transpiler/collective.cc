@@ -5,6 +5,7 @@
 
 #include "core/text.h"
 #include "transpiler/edit.h"
+#include "transpiler/updates.h"
 
 namespace trireme {
 namespace {
@@ -12,8 +13,6 @@ namespace {
 using Strings = std::vector<std::string>;
 
 constexpr int kLossGradient = op_role::kBackward | op_role::kLoss;
-
-Strings role_vars(const Op& op) { return op.attr_or<Strings>("op_role_var", {}); }
 
 bool is_update(const Op& op) {
   return !op.input("Param").empty() && !op.input("Grad").empty() &&

@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-Error refused(std::string message) {
+Error config_error(std::string message) {
   return Error(std::move(message)).in("DistributeTranspilerConfig");
 }
 
@@ -20,26 +20,27 @@ void check(const DistributeTranspilerConfig& config) {
         .fix("min_block_size counts elements; smaller blocks cost more to send than they save");
   }
   if (config.mode != "pserver" && config.mode != "nccl2" && config.mode != "collective") {
-    throw refused(cat("mode is '", config.mode, "' but must be 'pserver', 'nccl2' or 'collective'"))
+    throw config_error(
+        cat("mode is '", config.mode, "' but must be 'pserver', 'nccl2' or 'collective'"))
         .fix("set config.mode to one of the three");
   }
   if (config.nccl_comm_num < 1) {
-    throw refused(cat("nccl_comm_num is ", config.nccl_comm_num, " but must be at least 1"));
+    throw config_error(cat("nccl_comm_num is ", config.nccl_comm_num, " but must be at least 1"));
   }
   if (config.geo_sgd_need_push_nums < 1) {
-    throw refused(cat("geo_sgd_need_push_nums is ", config.geo_sgd_need_push_nums,
-                      " but must be at least 1"));
+    throw config_error(cat("geo_sgd_need_push_nums is ", config.geo_sgd_need_push_nums,
+                           " but must be at least 1"));
   }
 }
 
 ResolvedMode resolve_mode(const DistributeTranspilerConfig& config, bool sync_mode_argument) {
   const bool sync = config.sync_mode && sync_mode_argument && !config.geo_sgd_mode;
   const auto needs_async = [&](const char* field) {
-    throw refused(cat(field, " is True while sync_mode is True"))
+    throw config_error(cat(field, " is True while sync_mode is True"))
         .fix(cat("set config.sync_mode = False, or leave ", field, " False"));
   };
   const auto needs = [&](const char* field, const char* other) {
-    throw refused(cat(field, " is True while ", other, " is False"))
+    throw config_error(cat(field, " is True while ", other, " is False"))
         .fix(cat("set config.", other, " = True, or leave ", field, " False"));
   };
   if (sync && config.runtime_split_send_recv) needs_async("runtime_split_send_recv");
@@ -56,10 +57,10 @@ ResolvedMode resolve_mode(const DistributeTranspilerConfig& config, bool sync_mo
     needs("completely_not_async", "half_async");
   }
   if (config.geo_sgd_mode && config.half_async) {
-    throw refused("geo_sgd_mode and half_async are both True").fix("choose one of them");
+    throw config_error("geo_sgd_mode and half_async are both True").fix("choose one of them");
   }
   if (config.geo_sgd_mode && config.enable_dc_asgd) {
-    throw refused("geo_sgd_mode and enable_dc_asgd are both True").fix("choose one of them");
+    throw config_error("geo_sgd_mode and enable_dc_asgd are both True").fix("choose one of them");
   }
   ResolvedMode mode{.sync = sync, .merge_by_trainer = sync || config.completely_not_async};
   if (config.geo_sgd_mode) {

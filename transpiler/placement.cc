@@ -11,7 +11,9 @@
 namespace trireme {
 namespace {
 
-Error refused(std::string message) { return Error(std::move(message)).in("DistributeTranspiler"); }
+Error placement_error(std::string message) {
+  return Error(std::move(message)).in("DistributeTranspiler");
+}
 
 // Updates whose op takes a norm over the whole parameter: cut, they would train differently.
 bool takes_norm(const Op& optimizer) {
@@ -21,7 +23,7 @@ bool takes_norm(const Op& optimizer) {
 
 const Var& find(const Program& program, const std::string& name, const char* what) {
   if (const Var* var = program.global_block().find_var(name)) return *var;
-  throw refused(cat("the program has no ", what, " ", name));
+  throw placement_error(cat("the program has no ", what, " ", name));
 }
 
 // memory_optimize may have given a gradient another variable's name; trainers and servers would not
@@ -55,8 +57,8 @@ void add_params(Placement& placement) {
     const Var& param = find(main, update.param, "parameter");
     const Var& grad = find(main, update.grad, "gradient");
     if (grad.type() != VarType::lod_tensor && grad.type() != VarType::selected_rows) {
-      throw refused(cat("the gradient ", grad.name(), " is ", name_of(grad.type()),
-                        "; only LOD_TENSOR and SELECTED_ROWS can be sent"));
+      throw placement_error(cat("the gradient ", grad.name(), " is ", name_of(grad.type()),
+                                "; only LOD_TENSOR and SELECTED_ROWS can be sent"));
     }
     if (by_rows.contains(param.name())) {
       placement.tables.push_back(placed_table(param, grad, update));
@@ -118,13 +120,14 @@ void choose_servers(Placement& placement) {
     for (const Slice& slice : param.slices) vars.push_back({slice.name, slice.shape, param.dtype});
     const std::vector<std::string> chosen = dispatcher->dispatch(vars);
     if (chosen.size() != vars.size()) {
-      throw refused(cat("split_method chose ", chosen.size(), " servers for the ", vars.size(),
-                        " blocks of ", param.name));
+      throw placement_error(cat("split_method chose ", chosen.size(), " servers for the ",
+                                vars.size(), " blocks of ", param.name));
     }
     for (size_t s = 0; s < chosen.size(); ++s) {
       if (std::ranges::find(placement.endpoints, chosen[s]) == placement.endpoints.end()) {
-        throw refused(cat("split_method chose ", chosen[s], " for ", vars[s].name,
-                          ", which is not among pservers ", join(placement.endpoints, ",")));
+        throw placement_error(cat("split_method chose ", chosen[s], " for ", vars[s].name,
+                                  ", which is not among pservers ",
+                                  join(placement.endpoints, ",")));
       }
       param.slices[s].endpoint = chosen[s];
     }

@@ -13,10 +13,6 @@ bool is_optimizer_op(const Op& op) {
   return !op.input("Param").empty() && !op.output("ParamOut").empty();
 }
 
-std::vector<std::string> role_vars(const Op& op) {
-  return op.attr_or<std::vector<std::string>>("op_role_var", {});
-}
-
 // Gradients come first: an op belongs to the update as soon as it reads what outlives a step
 // (parameters, rates, states) or what such an op has written.
 class UpdateFinder {
@@ -119,6 +115,10 @@ class UpdateFinder {
 };
 
 }  // namespace
+
+std::vector<std::string> role_vars(const Op& op) {
+  return op.attr_or<std::vector<std::string>>("op_role_var", {});
+}
 
 UpdateOps find_updates(const Program& program) { return UpdateFinder(program).find(); }
 

@@ -24,6 +24,9 @@ struct UpdateOps {
   const Op* step_counter = nullptr;  // the schedule's increment of @LR_DECAY_COUNTER@
 };
 
+// Parameters and gradients in turns: what op_role_var says.
+std::vector<std::string> role_vars(const Op& op);
+
 // Errors: no optimizer ops (call minimize first), ops that no parameter owns.
 UpdateOps find_updates(const Program& program);
 

@@ -71,14 +71,17 @@ void wait_server_ready(const std::vector<std::string>& endpoints, std::chrono::m
   check_endpoints(endpoints, "endpoints");
   const Clock::time_point end = Clock::now() + limit;
   bool said = false;
+  std::vector<std::string> missing = endpoints;
   while (true) {
-    std::vector<std::string> missing;
-    for (const std::string& endpoint : endpoints) {
+    // Who has answered is not asked again: a server that listens may not take connections yet.
+    std::vector<std::string> still;
+    for (const std::string& endpoint : missing) {
       const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
       const auto wait = std::clamp<int64_t>(left.count(), 1, kConnectMs);
-      if (!accepts(endpoint, static_cast<int>(wait))) missing.push_back(endpoint);
+      if (!accepts(endpoint, static_cast<int>(wait))) still.push_back(endpoint);
       if (poll) poll();
     }
+    missing = std::move(still);
     if (missing.empty()) return;
     if (Clock::now() >= end) {
       throw Error(ErrorKind::timeout,

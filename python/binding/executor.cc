@@ -60,9 +60,10 @@ void poll_signals() {
 
 namespace {
 
-py::list run(Executor& executor, const std::shared_ptr<Program>& program, const py::dict& feed,
-             const std::vector<std::string>& fetches, const std::shared_ptr<ScopeHandle>& scope,
-             bool return_numpy, bool use_prune, bool keep_optimizers) {
+py::list run_program(Executor& executor, const std::shared_ptr<Program>& program,
+                     const py::dict& feed, const std::vector<std::string>& fetches,
+                     const std::shared_ptr<ScopeHandle>& scope, bool return_numpy, bool use_prune,
+                     bool keep_optimizers) {
   Feeds feeds = feeds_from_python(*program, feed);
   RunOptions options;
   const std::shared_ptr<ScopeHandle> used = scope ? scope : global_scope_handle();
@@ -87,8 +88,9 @@ py::list run(Executor& executor, const std::shared_ptr<Program>& program, const 
 void bind_executor(py::module_& m) {
   py::class_<Executor>(m, "Executor")
       .def(py::init<Place>(), py::arg("place"))
-      .def("run", &run, py::arg("program"), py::arg("feed"), py::arg("fetches"), py::arg("scope"),
-           py::arg("return_numpy"), py::arg("use_prune"), py::arg("keep_optimizers"))
+      .def("run", &run_program, py::arg("program"), py::arg("feed"), py::arg("fetches"),
+           py::arg("scope"), py::arg("return_numpy"), py::arg("use_prune"),
+           py::arg("keep_optimizers"))
       .def("close", &Executor::close, py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("counters", [](const Executor& e) {
         return py::dict(py::arg("compiles") = e.counters().compiles,

@@ -15,7 +15,7 @@ std::optional<ParamArg> optional_param(const py::object& value) {
   return value.cast<ParamArg>();
 }
 
-void bind_norms(py::module_& m) {
+void bind_group_norms(py::module_& m) {
   const py::object none = py::none();
   m.def(
       "group_norm",
@@ -132,7 +132,7 @@ void bind_recurrent(py::module_& m) {
 }  // namespace
 
 void bind_layers_structured(py::module_& m) {
-  bind_norms(m);
+  bind_group_norms(m);
   bind_crf(m);
   bind_many_classes(m);
   bind_recurrent(m);

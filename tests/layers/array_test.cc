@@ -33,7 +33,7 @@ TEST(Arrays, ReadingBeyondTheEndNamesIndexAndLength) {
   Var& read = layers::array_read(array, net.number(7));
   const std::string what = error_of([&] { net.run({{"x", doubles({2}, {1, 5})}}, read); });
   EXPECT_THAT(what, HasSubstr("element 7 is read, but the array has 1 elements"));
-  EXPECT_THAT(what, HasSubstr("control_flow_test.cc"));
+  EXPECT_THAT(what, HasSubstr("array_test.cc"));
 }
 
 TEST(Arrays, GradientsOfElementsReadTwiceAndWrittenTwice) {
