@@ -82,8 +82,8 @@ class Graph : public Emitter {
   std::vector<Named> fetches;
   std::vector<int> kept;  // values that outlive the graph in other ways: a region's results
   // Regions only.
-  std::vector<int> given;    // values put in place before each pass
-  std::vector<int> saved;    // values kept from each pass for the gradient
+  std::vector<int> given;     // values put in place before each pass
+  std::vector<int> saved;     // values kept from each pass for the gradient
   bool saves_passes = false;  // a gradient counts the passes, even where it reads no value of them
 
   // Drops the nodes whose bit is not set; true when there were any. Values keep their numbers.

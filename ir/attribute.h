@@ -38,15 +38,29 @@ using Attribute =
                  std::vector<int64_t>, std::vector<double>, VarRef, VarRefs, double>;
 
 enum class AttrType : int {
-  int32, float32, string, ints, floats, strings, boolean, booleans, block, int64, blocks, longs,
-  float64s, var, vars, float64,
+  int32,
+  float32,
+  string,
+  ints,
+  floats,
+  strings,
+  boolean,
+  booleans,
+  block,
+  int64,
+  blocks,
+  longs,
+  float64s,
+  var,
+  vars,
+  float64,
 };
 
 using Attrs = std::map<std::string, Attribute, std::less<>>;
 
 inline AttrType type_of(const Attribute& value) { return static_cast<AttrType>(value.index()); }
-std::string_view name_of(AttrType type);           // "int", "float", "ints", ...
-std::string to_string(const Attribute& value);     // as programs print it
+std::string_view name_of(AttrType type);        // "int", "float", "ints", ...
+std::string to_string(const Attribute& value);  // as programs print it
 // Converts between the number types (int <-> long <-> float, ints <-> longs, bool <-> int) when no
 // information is lost; an Error naming the attribute otherwise.
 Attribute convert(const Attribute& value, AttrType wanted, std::string_view attr_name);

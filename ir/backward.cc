@@ -152,8 +152,7 @@ using Callbacks = std::vector<std::function<void(Block&, Op&)>>;
 
 void append_all(Block& block, GradList& gradients, const Callbacks& callbacks = {});
 
-Op& append_grad_op(Block& block, GradOp op, const GradList& gradients,
-                   const Callbacks& callbacks) {
+Op& append_grad_op(Block& block, GradOp op, const GradList& gradients, const Callbacks& callbacks) {
   if (op.inner) append_all(op.inner->block(), *op.inner, callbacks);
   Attrs& attrs = op.spec.attrs;
   attrs.try_emplace("op_role", int32_t{op_role::kBackward});
@@ -321,9 +320,9 @@ std::vector<Var*> gradients(const std::vector<Var*>& targets, const std::vector<
     if (!given) {
       const std::string shape_name = target.name() + "_shape";
       into.create_var({.name = shape_name,
-                        .dtype = DType::int32,
-                        .shape = {target.shape().rank()},
-                        .stop_gradient = true});
+                       .dtype = DType::int32,
+                       .shape = {target.shape().rank()},
+                       .stop_gradient = true});
       list.repeat({{.type = "shape",
                     .inputs = {{"Input", {target.name()}}},
                     .outputs = {{"Out", {shape_name}}}},

@@ -1,4 +1,5 @@
-// append_backward and gradients: a program's gradient ops, with the original's names, slots and roles.
+// append_backward and gradients: a program's gradient ops, with the original's names, slots and
+// roles.
 #pragma once
 
 #include <functional>
@@ -12,10 +13,10 @@
 namespace trireme {
 
 struct BackwardOptions {
-  std::vector<std::string> parameter_list;   // empty: all trainable parameters of the global block
-  bool only_listed = false;                   // parameter_list was given
+  std::vector<std::string> parameter_list;  // empty: all trainable parameters of the global block
+  bool only_listed = false;                 // parameter_list was given
   std::set<std::string> no_grad;
-  std::vector<std::string> checkpoints;       // recompute between these
+  std::vector<std::string> checkpoints;  // recompute between these
   // Called after each gradient op is appended (error clips).
   std::vector<std::function<void(Block&, Op&)>> callbacks;
 };

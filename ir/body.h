@@ -20,8 +20,8 @@ class Emitter {
   virtual const ValueInfo& info(int value) const = 0;
 };
 
-// A value in the making. Binary operators broadcast as numpy does, aligned at the right; a plain number
-// takes the other side's element type.
+// A value in the making. Binary operators broadcast as numpy does, aligned at the right; a plain
+// number takes the other side's element type.
 class Expr {
  public:
   Expr() = default;
@@ -129,8 +129,8 @@ Expr unsqueeze(Expr x, std::vector<int> axes);  // axes of the result
 Expr squeeze(Expr x, std::vector<int> axes);
 Expr transpose(Expr x, std::vector<int> perm);
 
-// y = op(x) written as rules over slots. For a gradient op the slots are the gradient op's own: "X",
-// "Out", "Out@GRAD" are inputs, "X@GRAD" an output.
+// y = op(x) written as rules over slots. For a gradient op the slots are the gradient op's own:
+// "X", "Out", "Out@GRAD" are inputs, "X@GRAD" an output.
 class Body {
  public:
   Body(Emitter& emitter, const OpView& op, std::vector<int> inputs);
@@ -168,12 +168,15 @@ class Body {
   std::vector<Expr> results_;
 };
 
-// The vector-Jacobian product of one primitive: given its operands, result and the result's gradient,
-// states the gradients of its operands.
+// The vector-Jacobian product of one primitive: given its operands, result and the result's
+// gradient, states the gradients of its operands.
 class Vjp {
  public:
   Vjp(const OpView& op, std::vector<Expr> ins, std::vector<Expr> outs, std::vector<Expr> out_grads)
-      : op_(op), ins_(std::move(ins)), outs_(std::move(outs)), out_grads_(std::move(out_grads)),
+      : op_(op),
+        ins_(std::move(ins)),
+        outs_(std::move(outs)),
+        out_grads_(std::move(out_grads)),
         grads_(ins_.size()) {}
 
   Expr in(size_t i) const { return ins_[i]; }

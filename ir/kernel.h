@@ -22,14 +22,16 @@ namespace trireme {
 class RunContext {
  public:
   virtual ~RunContext() = default;
-  // The op's sub-block, once, on this run's slots. What its gradient reads is added to `keep`; there is
-  // nothing to keep where no gradient is computed.
+  // The op's sub-block, once, on this run's slots. What its gradient reads is added to `keep`;
+  // there is nothing to keep where no gradient is computed.
   virtual void run_region(int index, StepScopes* keep = nullptr) = 0;
-  // A sub-block whose passes hand values on by links (RegionLink): begin, any number of passes, end.
-  // `rows`: the length of the sequences that links slice and stack; a pass reads and writes row `row`.
+  // A sub-block whose passes hand values on by links (RegionLink): begin, any number of passes,
+  // end. `rows`: the length of the sequences that links slice and stack; a pass reads and writes
+  // row `row`.
   struct Pass {
     int64_t row = 0;
-    const std::vector<Variable>* load = nullptr;  // the forward pass that this one is the gradient of
+    const std::vector<Variable>* load =
+        nullptr;  // the forward pass that this one is the gradient of
     StepScopes* keep = nullptr;
   };
   virtual void begin_passes(int index, int64_t rows) = 0;
@@ -44,7 +46,7 @@ class RunContext {
 struct KernelArgs {
   Variable* const* ins = nullptr;
   Variable* const* outs = nullptr;
-  int part = 0;   // this call does part `part` of `parts`; parts touch disjoint outputs
+  int part = 0;  // this call does part `part` of `parts`; parts touch disjoint outputs
   int parts = 1;
   std::byte* scratch = nullptr;  // BoundKernel::scratch bytes, shared by all parts and phases
   RunContext* run = nullptr;
@@ -54,9 +56,13 @@ struct KernelArgs {
   const Tensor& in(int i) const { return std::as_const(*ins[i]).tensor(); }
   Tensor& out(int i) const { return outs[i]->tensor(); }
   template <class T>
-  const T* in(int i) const { return in(i).data<T>(); }
+  const T* in(int i) const {
+    return in(i).data<T>();
+  }
   template <class T>
-  T* out(int i) const { return out(i).data<T>(); }
+  T* out(int i) const {
+    return out(i).data<T>();
+  }
 
   // This part's share of n things: contiguous, balanced, cut by n and parts alone.
   std::pair<int64_t, int64_t> range(int64_t n) const {
@@ -69,22 +75,23 @@ using KernelFn = std::function<void(const KernelArgs&)>;
 struct BoundKernel {
   KernelFn run;
   int parts = 1;  // into how many parts the work may be cut, by shape alone
-  // Phases after `run`, in order: each begins when every part of the one before it is done. Their own
-  // `scratch` and `then` are not looked at.
+  // Phases after `run`, in order: each begins when every part of the one before it is done. Their
+  // own `scratch` and `then` are not looked at.
   std::vector<BoundKernel> then;
   size_t scratch = 0;  // bytes that live while the instruction runs, aligned to 64
 
   BoundKernel() = default;
   template <class F>
-    requires std::is_invocable_v<F, const KernelArgs&>
-  BoundKernel(F f, int parts = 1) : run(std::move(f)), parts(parts) {}  // NOLINT: a lambda is one
+  requires std::is_invocable_v<F, const KernelArgs&> BoundKernel(F f, int parts = 1)
+      : run(std::move(f)), parts(parts) {}  // NOLINT: a lambda is one
 };
 
 // Attributes and operand facts at bind: all shapes known, outputs inferred.
 using KernelSite = OpView;
 
 // Makes the kernel for a site, or declines (nullopt) and says why.
-using KernelMake = std::function<std::optional<BoundKernel>(const KernelSite&, std::string* why_not)>;
+using KernelMake =
+    std::function<std::optional<BoundKernel>(const KernelSite&, std::string* why_not)>;
 
 struct Kernel {
   Device device = Device::cpu;
@@ -96,27 +103,30 @@ struct Kernel {
 // else of the first output.
 DType kernel_dtype(const KernelSite& site);
 
-// A recomputed op (append_backward's checkpoints) writes its outputs under names with this attribute's
-// text at the end.
+// A recomputed op (append_backward's checkpoints) writes its outputs under names with this
+// attribute's text at the end.
 inline constexpr std::string_view kRecomputeSuffix = "recompute_suffix";
-// Set on a random op that draws a part of a variable (transpilers cut variables over servers): whose
-// stream it is, and how many of its elements come before. Every part has the numbers of the whole.
+// Set on a random op that draws a part of a variable (transpilers cut variables over servers):
+// whose stream it is, and how many of its elements come before. Every part has the numbers of the
+// whole.
 inline constexpr std::string_view kSliceOf = "slice_of";
 inline constexpr std::string_view kSliceBegin = "slice_begin";
 int64_t stream_begin(const KernelSite& site);
-// The name of a random op's stream: that of its output, and when recomputed that of the first time, so
-// that both draw the same numbers.
+// The name of a random op's stream: that of its output, and when recomputed that of the first time,
+// so that both draw the same numbers.
 std::string stream_name(const KernelSite& site, std::string_view slot);
 
-// typed<float, double>([]<class T>(const KernelSite& site) { return [=](const KernelArgs& k) {...}; })
+// typed<float, double>([]<class T>(const KernelSite& site) { return [=](const KernelArgs& k) {...};
+// })
 template <class... Ts, class F>
 KernelMake typed(F make) {
   return [make](const KernelSite& site, std::string* why_not) -> std::optional<BoundKernel> {
     const DType dtype = kernel_dtype(site);
     std::optional<BoundKernel> made;
-    const bool found = ((dtype == dtype_of<Ts>
-                             ? (made = BoundKernel(make.template operator()<Ts>(site)), true)
-                             : false) || ...);
+    const bool found =
+        ((dtype == dtype_of<Ts> ? (made = BoundKernel(make.template operator()<Ts>(site)), true)
+                                : false) ||
+         ...);
     if (!found && why_not) *why_not = "no kernel for " + std::string(name_of(dtype));
     return made;
   };

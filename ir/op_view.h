@@ -1,4 +1,5 @@
-// What a shape rule, a body or a kernel maker sees of one operator: slots, attributes, operand facts.
+// What a shape rule, a body or a kernel maker sees of one operator: slots, attributes, operand
+// facts.
 #pragma once
 
 #include <string>
@@ -18,12 +19,12 @@ class OpSchema;
 struct ValueInfo {
   VarType type = VarType::lod_tensor;
   DType dtype = DType::float32;
-  Shape shape;  // of the value tensor for SelectedRows; of one element for arrays
+  Shape shape;          // of the value tensor for SelectedRows; of one element for arrays
   int64_t height = -1;  // SelectedRows
   int lod_level = 0;
   Lod lod;
   const Variable* value = nullptr;
-  std::string name;  // the variable's name: random streams and error texts use it
+  std::string name;   // the variable's name: random streams and error texts use it
   bool known = true;  // false: the variable exists but nobody has said its shape and type
 };
 
@@ -75,7 +76,7 @@ class OpView {
     bool present = false;
   };
   const Attribute& attribute(std::string_view name) const;
-  int in_slot(std::string_view slot) const;   // index in the row, an InternalError if it has none
+  int in_slot(std::string_view slot) const;  // index in the row, an InternalError if it has none
   int out_slot(std::string_view slot) const;
 
   const OpSchema& schema_;

@@ -1,4 +1,5 @@
-// L0: what users build, print, clone, transpile and save. Identity is by name, as in the file format.
+// L0: what users build, print, clone, transpile and save. Identity is by name, as in the file
+// format.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +22,32 @@ class Block;
 class Op;
 class Program;
 class Var;
-class Initializer;   // layers/
-class Regularizer;   // layers/
-class GradientClip;  // layers/
+class Initializer;        // layers/
+class Regularizer;        // layers/
+class GradientClip;       // layers/
 struct DistributedFacts;  // ir/distributed.h
 
 // VarType.Type numbers of the containers (element types are DType).
 enum class VarType : int {
-  lod_tensor = 7, selected_rows = 8, feed_minibatch = 9, fetch_list = 10, step_scopes = 11,
-  lod_rank_table = 12, lod_tensor_array = 13, place_list = 14, reader = 15, raw = 17, tuple = 18,
+  lod_tensor = 7,
+  selected_rows = 8,
+  feed_minibatch = 9,
+  fetch_list = 10,
+  step_scopes = 11,
+  lod_rank_table = 12,
+  lod_tensor_array = 13,
+  place_list = 14,
+  reader = 15,
+  raw = 17,
+  tuple = 18,
   // Of 2.4; read, kept and written, not run.
-  string = 25, strings = 26, vocab = 27, feed_list = 28, pstring = 29, sparse_coo = 30, sparse_csr = 31,
+  string = 25,
+  strings = 26,
+  vocab = 27,
+  feed_list = 28,
+  pstring = 29,
+  sparse_coo = 30,
+  sparse_csr = 31,
 };
 std::string_view name_of(VarType type);  // "LOD_TENSOR", ...
 
@@ -134,7 +150,7 @@ class Op {
   // Names in a slot; empty when the slot is absent.
   const std::vector<std::string>& input(std::string_view slot) const;
   const std::vector<std::string>& output(std::string_view slot) const;
-  std::vector<std::string> input_names() const;   // all slots, in slot order
+  std::vector<std::string> input_names() const;  // all slots, in slot order
   std::vector<std::string> output_names() const;
 
   bool has_attr(std::string_view name) const { return attrs_.find(name) != attrs_.end(); }
@@ -168,7 +184,7 @@ class Op {
   Block& block() const { return *block_; }
   const SourceLine& line() const { return line_; }
   void set_line(SourceLine line) { line_ = std::move(line); }  // not an edit: lines are not saved
-  int index() const;  // position in its block
+  int index() const;                                           // position in its block
   bool is_target = false;
   std::string unknown_fields;
   // Outputs that memory_optimize gave the name of a dead variable: name now -> the variable's own.
@@ -210,13 +226,15 @@ class Block {
   // The caller has decided on name and shape; no initializer is run (layers/ does that).
   Var& create_parameter(VarSpec spec, ParameterInfo info);
   void remove_var(std::string_view name);
-  void rename_var(std::string_view from, const std::string& to);  // in ops of this and inner blocks too
+  void rename_var(std::string_view from,
+                  const std::string& to);  // in ops of this and inner blocks too
 
   size_t size() const { return ops_.size(); }
   Op& op(size_t index) const { return *ops_.at(index); }
   std::vector<Op*> ops() const;
-  // Fills op_role, op_role_var, op_namescope and op_device from the program's state; checks slots and
-  // attributes against the op table; infers types and shapes of outputs. `line`: where the user asked.
+  // Fills op_role, op_role_var, op_namescope and op_device from the program's state; checks slots
+  // and attributes against the op table; infers types and shapes of outputs. `line`: where the user
+  // asked.
   Op& append_op(OpSpec spec, const SourceLine& line = SourceLine::here());
   Op& prepend_op(OpSpec spec, const SourceLine& line = SourceLine::here());
   Op& insert_op(size_t index, OpSpec spec, const SourceLine& line = SourceLine::here());
@@ -228,7 +246,8 @@ class Block {
 
  private:
   friend class Program;
-  Block(Program& program, int index, int parent) : program_(&program), index_(index), parent_(parent) {}
+  Block(Program& program, int index, int parent)
+      : program_(&program), index_(index), parent_(parent) {}
   void rename_in_ops(const std::string& from, const std::string& to);
   Program* program_;
   int index_;
@@ -264,7 +283,7 @@ class Program : public std::enable_shared_from_this<Program> {
   Block& global_block() const { return *blocks_.front(); }
   Block& current_block() const { return *blocks_[current_]; }
   int current_index() const { return current_; }
-  void set_current(int index);    // Error (out_of_range) when there is none
+  void set_current(int index);           // Error (out_of_range) when there is none
   Block& create_block(int parent = -2);  // -2: child of the current block; becomes current
   void rollback();                       // the current block's parent becomes current
   // Blocks by the numbers of `kept`, renumbered in that order; sub-block attributes follow.
@@ -334,8 +353,8 @@ std::string to_text(const Block& block);
 std::string to_text(const Op& op);
 std::string to_text(const Var& var);
 
-// Wire format (ir/wire.cc). Reading accepts any field order and keeps unknown fields; bad bytes are an
-// Error, never a crash. Writing is canonical: equal programs give equal bytes.
+// Wire format (ir/wire.cc). Reading accepts any field order and keeps unknown fields; bad bytes are
+// an Error, never a crash. Writing is canonical: equal programs give equal bytes.
 std::string serialize(const Program& program);
 std::shared_ptr<Program> parse_program(std::string_view bytes);
 std::string to_proto_text(const Program& program);  // 1.8's printing

@@ -16,7 +16,7 @@ class Draw {
  public:
   explicit Draw(uint64_t seed) : stream_(seed, 0) {}
 
-  int64_t size(int64_t low, int64_t high);        // both included
+  int64_t size(int64_t low, int64_t high);  // both included
   bool coin() { return size(0, 1) == 1; }
   Shape shape(int min_rank, int max_rank, int64_t max_extent = 4);
   Tensor uniform(const Shape& shape, double low = -1, double high = 1);  // float64

@@ -1,4 +1,5 @@
-// The op table. One row defines an operator; docs, Python signatures, checks and tests come from it.
+// The op table. One row defines an operator; docs, Python signatures, checks and tests come from
+// it.
 #pragma once
 
 #include <functional>
@@ -66,11 +67,12 @@ class GradMaker {
 using GradRule = std::function<void(GradMaker&)>;
 
 // How passes of an op's sub-block hand values on. Names inside (`entry`: there when a pass begins,
-// `last`: when it ends) belong to the sub-block even if a block around it has them too; names outside
-// are operands and results of the op. Empty names: there is none.
+// `last`: when it ends) belong to the sub-block even if a block around it has them too; names
+// outside are operands and results of the op. Empty names: there is none.
 struct RegionLink {
   enum class How {
-    carry,  // entry begins as `from` (else zeros like `like`) and becomes last; `to` is the end value
+    carry,  // entry begins as `from` (else zeros like `like`) and becomes last; `to` is the end
+            // value
     sum,    // `to` is the sum of last over all passes, zeros like `like` where there was no pass
     slice,  // entry is one row of `from`
     stack,  // last becomes one row of `to`
@@ -83,12 +85,12 @@ using RegionRule = std::function<std::vector<RegionLink>(const Op&)>;
 
 // How an op is made into instructions and what may be done with it.
 struct OpTraits {
-  bool primitive = false;    // written by bodies only; not an op of programs
-  bool host = false;         // runs on the caller's thread between segments (print, save, readers)
-  bool effect = false;       // always runs, in program order among effects
-  bool random = false;       // draws numbers
-  bool can_fail = false;     // complains about its data (labels, ids, Assert): never pruned silently
-  bool no_inference = false; // control flow and the like: outputs are not inferred at append
+  bool primitive = false;  // written by bodies only; not an op of programs
+  bool host = false;       // runs on the caller's thread between segments (print, save, readers)
+  bool effect = false;     // always runs, in program order among effects
+  bool random = false;     // draws numbers
+  bool can_fail = false;   // complains about its data (labels, ids, Assert): never pruned silently
+  bool no_inference = false;  // control flow and the like: outputs are not inferred at append
   // Shape depends on these inputs' values: the op starts a segment, bound when they are computed.
   std::vector<std::string> reads_values;
   // Outputs whose variable keeps what it held and is changed in place: elements of arrays.
@@ -114,14 +116,16 @@ class OpSchema {
   OpSchema& out_intermediate(std::string name, std::string doc);
   template <class T>
   OpSchema& attr(std::string name, T fallback, std::string doc) {
-    return add_attr({std::move(name), AttrType{}, Attribute(std::move(fallback)), std::move(doc), {}});
+    return add_attr(
+        {std::move(name), AttrType{}, Attribute(std::move(fallback)), std::move(doc), {}});
   }
   OpSchema& attr(std::string name, const char* fallback, std::string doc) {
     return attr(std::move(name), std::string(fallback), std::move(doc));
   }
   template <class T>
   OpSchema& required_attr(std::string name, std::string doc) {
-    AttrSpec spec{std::move(name), static_cast<AttrType>(Attribute(T{}).index()), {}, std::move(doc), {}};
+    AttrSpec spec{
+        std::move(name), static_cast<AttrType>(Attribute(T{}).index()), {}, std::move(doc), {}};
     return add_attr(std::move(spec));
   }
   // Checks on the attribute added last.
@@ -136,23 +140,27 @@ class OpSchema {
   OpSchema& vjp(VjpRule rule);  // primitives
 
   // Gradient. `uses`: the forward slots that <type>_grad reads beside the gradients of the outputs.
-  // The <type>_grad row is made from this one; it runs grad_body, or grad_kernel, or the VJP of body.
+  // The <type>_grad row is made from this one; it runs grad_body, or grad_kernel, or the VJP of
+  // body.
   OpSchema& grad(std::vector<std::string> uses);
-  OpSchema& grad_outs(std::vector<std::string> slots);  // outputs whose gradients are read; default: all
-                                                         // that are not intermediate
-  // Beside those: outputs whose gradients are read only where one arrives; else the slot is left out.
+  OpSchema& grad_outs(std::vector<std::string> slots);  // outputs whose gradients are read;
+                                                        // default: all that are not intermediate
+  // Beside those: outputs whose gradients are read only where one arrives; else the slot is left
+  // out.
   OpSchema& grad_outs_if_any(std::vector<std::string> slots);
   OpSchema& no_grad(std::vector<std::string> in_slots);  // inputs that never get one
   OpSchema& grad_type(std::string type);                 // another name than <type>_grad
   OpSchema& grad_shape(ShapeRule rule);  // default: X@GRAD is like X, else like the first Out@GRAD
   OpSchema& grad_body(BodyRule rule);
-  OpSchema& grad_kernel(KernelMake make, std::string name = "reference", Device device = Device::cpu);
+  OpSchema& grad_kernel(KernelMake make, std::string name = "reference",
+                        Device device = Device::cpu);
   OpSchema& grad_maker(GradRule rule);  // anything else: the ops it appends
-  OpSchema& region(RegionRule rule);  // ops with a sub-block: the links of its passes
+  OpSchema& region(RegionRule rule);    // ops with a sub-block: the links of its passes
   // The gradient of `in_slot` is SelectedRows when `is_sparse` is set on the op.
   OpSchema& sparse_grad(std::string in_slot);
 
-  OpSchema& inplace(std::string in_slot, std::string out_slot);  // may share memory when names agree
+  OpSchema& inplace(std::string in_slot,
+                    std::string out_slot);  // may share memory when names agree
   OpSchema& traits(OpTraits traits);
   OpSchema& sample(SampleRule rule);  // several may be given
   // Relative tolerance of the gradient check where 1e-6 cannot hold, with the reason.
@@ -220,7 +228,7 @@ class Registry {
   OpSchema& primitive(std::string type);  // the same, marked primitive; names start with "p."
   const OpSchema* find(std::string_view type) const;
   const OpSchema& get(std::string_view type) const;  // Error (unimplemented) naming near matches
-  std::vector<const OpSchema*> rows() const;          // sorted by type
+  std::vector<const OpSchema*> rows() const;         // sorted by type
   void finish();  // makes the gradient rows; called once all are there
 
  private:
@@ -231,13 +239,14 @@ class Registry {
 const Registry& op_table();
 void register_all_ops(Registry& ops);
 
-// Attributes every op may carry (op_role, ...), and those of the original that change no result here
-// (use_cudnn, workspace_size_MB, ...): accepted and kept, not checked.
+// Attributes every op may carry (op_role, ...), and those of the original that change no result
+// here (use_cudnn, workspace_size_MB, ...): accepted and kept, not checked.
 bool is_common_attr(std::string_view name);
 bool is_ignored_attr(std::string_view name);
 
-// Fills defaults and checks `spec` against its row: slots, required inputs, attribute types and ranges.
-// Errors say what to write instead; whoever appends adds the op and its line (add_op_context).
+// Fills defaults and checks `spec` against its row: slots, required inputs, attribute types and
+// ranges. Errors say what to write instead; whoever appends adds the op and its line
+// (add_op_context).
 void check_and_fill(const OpSchema& schema, OpSpec& spec);
 
 // Runs the row's shape rule on a program's op and writes what it says into the output variables.

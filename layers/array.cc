@@ -78,8 +78,8 @@ std::pair<Var*, Var*> tensor_array_to_tensor(Var& input, int axis, bool use_stac
 Var& lod_rank_table(Var& x, int level, SourceLine line) {
   const LineScope scope(line);
   LayerHelper helper("lod_rank_table");
-  Var& table = helper.create_variable({.name = unique_names().generate("lod_rank_table"),
-                                       .type = VarType::lod_rank_table});
+  Var& table = helper.create_variable(
+      {.name = unique_names().generate("lod_rank_table"), .type = VarType::lod_rank_table});
   helper.append_op("lod_rank_table", {{"X", x}}, {{"Out", table}}, {{"level", level}});
   return table;
 }

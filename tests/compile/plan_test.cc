@@ -25,7 +25,8 @@ struct Accumulating {
     block.append_op({"elementwise_add", {{"X", {"s"}}, {"Y", {"y"}}}, {{"Out", {"s"}}}, {}});
   }
   std::unique_ptr<Plan> plan(std::vector<std::string> fetches = {}) {
-    return make_plan(lower(*program, {.feeds = {{"x", {.shape = {3}}}}, .fetches = std::move(fetches)}));
+    return make_plan(
+        lower(*program, {.feeds = {{"x", {.shape = {3}}}}, .fetches = std::move(fetches)}));
   }
 };
 
@@ -62,7 +63,8 @@ TEST(PlanCheck, FindsAWriteIntoAFeed) {
 TEST(PlanCheck, FindsAStateThatLosesItsLastVersion) {
   const auto plan = Accumulating().plan();
   plan->write_backs.clear();
-  EXPECT_THAT(error_of([&] { check_plan(*plan); }), HasSubstr("does not end with its last version"));
+  EXPECT_THAT(error_of([&] { check_plan(*plan); }),
+              HasSubstr("does not end with its last version"));
 }
 
 TEST(Lower, AnOpThatNobodyKnowsIsNamedWithItsLine) {

@@ -7,7 +7,6 @@ import re
 
 import pytest
 
-import paddle.fluid as fluid
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PAGES = sorted(glob.glob(os.path.join(ROOT, 'docs', '*.md')))

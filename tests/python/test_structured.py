@@ -1,5 +1,4 @@
 """Layers over images and volumes, norms, random fields, many classes, sequence measures."""
-import inspect
 
 import numpy as np
 import pytest
