@@ -164,7 +164,7 @@ TEST(SplitLodTensor, PartsSequencesByAMask) {
 
 TEST(SplitLodTensor, MaskSpeaksAboutEachRow) {
   Chain chain;
-  chain.feed("x", doubles({3, 1}, {1, 2, 3})).feed("mask", Tensor(DType::boolean, {2, 1}));
+  chain.feed("x", doubles({3, 1}, {1, 2, 3})).feed("mask", filled(DType::boolean, {2, 1}, 0));
   chain.op("split_lod_tensor", {{"X", {"x"}}, {"Mask", {"mask"}}},
            {{"OutTrue", {"t"}}, {"OutFalse", {"f"}}});
   EXPECT_THAT(error_of([&] { chain.run("t"); }), HasSubstr("Mask has 2 elements"));
