@@ -6,6 +6,12 @@ from . import common
 
 __all__ = ['train100', 'test100', 'train10', 'test10']
 
+URL_PREFIX = 'https://dataset.bj.bcebos.com/cifar/'
+CIFAR10_URL = URL_PREFIX + 'cifar-10-python.tar.gz'
+CIFAR10_MD5 = 'c58f30108f718f92721af3b95e74349a'
+CIFAR100_URL = URL_PREFIX + 'cifar-100-python.tar.gz'
+CIFAR100_MD5 = 'eb9058c3a382ffc7106e4002c42a8d85'
+
 _ALLOWED = {('numpy.core.multiarray', '_reconstruct'), ('numpy._core.multiarray', '_reconstruct'),
             ('numpy', 'ndarray'), ('numpy', 'dtype'), ('_codecs', 'encode')}
 
@@ -33,12 +39,11 @@ def _batches(path, part):
 
 def reader_creator(filename, sub_name, cycle=False):
     def reader():
-        path = common.cached('cifar', filename)
         while True:
-            for batch in _batches(path, sub_name):
+            for batch in _batches(filename, sub_name):
                 labels = batch.get(b'labels', batch.get(b'fine_labels'))
                 if labels is None or len(labels) != len(batch[b'data']):
-                    raise common.unreadable(path, 'its labels do not match its images')
+                    raise common.unreadable(filename, 'its labels do not match its images')
                 for image, label in zip(batch[b'data'], labels):
                     yield (image / 255.0).astype('float32'), int(label)
             if not cycle:
@@ -46,23 +51,30 @@ def reader_creator(filename, sub_name, cycle=False):
     return reader
 
 
+def _archive10():
+    return common.download(CIFAR10_URL, 'cifar', CIFAR10_MD5)
+
+
+def _archive100():
+    return common.download(CIFAR100_URL, 'cifar', CIFAR100_MD5)
+
+
 def train10(cycle=False):
-    return reader_creator('cifar-10-python.tar.gz', 'data_batch', cycle)
+    return reader_creator(_archive10(), 'data_batch', cycle)
 
 
 def test10(cycle=False):
-    return reader_creator('cifar-10-python.tar.gz', 'test_batch', cycle)
+    return reader_creator(_archive10(), 'test_batch', cycle)
 
 
 def train100():
-    return reader_creator('cifar-100-python.tar.gz', 'train')
+    return reader_creator(_archive100(), 'train')
 
 
 def test100():
-    return reader_creator('cifar-100-python.tar.gz', 'test')
+    return reader_creator(_archive100(), 'test')
 
 
 def fetch():
-    """Checks that the files are there."""
-    common.cached('cifar', 'cifar-10-python.tar.gz')
-    common.cached('cifar', 'cifar-100-python.tar.gz')
+    _archive10()
+    _archive100()

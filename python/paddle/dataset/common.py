@@ -1,37 +1,30 @@
 """Where the files of data sets are, and readers over parts of them."""
 import glob
 import hashlib
+import importlib
 import os
 import pickle
 import shutil
+import urllib.parse
 import urllib.request
 
 __all__ = ['DATA_HOME', 'download', 'md5file', 'split', 'cluster_files_reader']
 
 DATA_HOME = os.path.expanduser('~/.cache/paddle/dataset')
 
-
-def cached(module_name, file_name):
-    """The path of a data set's file, which must be there."""
-    path = os.path.join(DATA_HOME, module_name, file_name)
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f'paddle.dataset.{module_name} needs {path}, which is not there, and '
-                                'Trireme downloads no data sets: put the file there')
-    return path
+_SECONDS_TO_CONNECT = 10
 
 
 def unreadable(path, problem):
     return ValueError(f'{path} is not the file it should be: {problem}. Put the original file there')
 
 
-def not_read_here(name):
-    """The __getattr__ of a data set that is not built yet."""
-    def __getattr__(attribute):
-        if attribute.startswith('__'):
-            raise AttributeError(attribute)
-        raise NotImplementedError(f'paddle.dataset.{name} is not built yet in Trireme: read its files '
-                                  'with a generator of your own')
-    return __getattr__
+def member(archive, path, name):
+    """A file of an open tar archive, which must be there; a leading ./ does not count."""
+    found = next((m for m in archive if m.name.removeprefix('./') == name), None)
+    if found is None:
+        raise unreadable(path, f'it has no {name}')
+    return archive.extractfile(found)
 
 
 def md5file(fname):
@@ -45,22 +38,45 @@ def md5file(fname):
 def download(url, module_name, md5sum, save_name=None):
     """The path of url's file in the cache; it is fetched when it is not there or not the right one."""
     folder = os.path.join(DATA_HOME, module_name)
-    path = os.path.join(folder, save_name or url.split('/')[-1])
-    if os.path.isfile(path) and md5file(path) == md5sum:
-        return path
-    os.makedirs(folder, exist_ok=True)
-    part = path + '.part'
+    name = save_name or url.split('/')[-1]
+    # Some addresses end in folder%2Ffile: what was saved by hand has the file's own name.
+    paths = [os.path.join(folder, n) for n in dict.fromkeys((name, urllib.parse.unquote(name).split('/')[-1]))]
+    wrong = ''
+    for path in filter(os.path.isfile, paths):
+        found = md5file(path)
+        if found == md5sum:
+            return path
+        wrong = f'{path} has the md5 sum {found}, not {md5sum}; '
+    _fetch(url, paths[0], md5sum, wrong, paths[-1])
+    return paths[0]
+
+
+def _fetch(url, path, md5sum, wrong, wanted):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    part = f'{path}.{os.getpid()}.part'
     try:
-        with urllib.request.urlopen(url) as source, open(part, 'wb') as target:
+        with urllib.request.urlopen(url, timeout=_SECONDS_TO_CONNECT) as source, \
+                open(part, 'wb') as target:
             shutil.copyfileobj(source, target)
-    except OSError as error:
-        raise RuntimeError(f'{url} cannot be fetched ({error}): put the file at {path}') from error
-    found = md5file(part)
-    if found != md5sum:
-        os.remove(part)
-        raise RuntimeError(f'{url} has the md5 sum {found}, not {md5sum}: put the right file at {path}')
-    os.replace(part, path)
-    return path
+        found = md5file(part)
+        if found != md5sum:
+            raise OSError(f'what it gives has the md5 sum {found}, not {md5sum}')
+        os.replace(part, path)
+    except (OSError, ValueError) as error:
+        raise RuntimeError(f'{wrong}{url} cannot be fetched ({error}): put the file with the md5 sum '
+                           f'{md5sum} at {wanted}') from error
+    finally:
+        if os.path.exists(part):
+            os.remove(part)
+
+
+def fetch_all():
+    """Sees to it that the files of every data set are in the cache."""
+    import paddle.dataset
+    for name in paddle.dataset.__all__:
+        module = importlib.import_module(f'paddle.dataset.{name}')
+        if hasattr(module, 'fetch'):
+            module.fetch()
 
 
 def split(reader, line_count, suffix='%05d.pickle', dumper=pickle.dump):

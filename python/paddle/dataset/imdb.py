@@ -8,13 +8,15 @@ from . import common
 
 __all__ = ['build_dict', 'train', 'test']
 
-_ARCHIVE = 'aclImdb_v1.tar.gz'
+URL = 'https://dataset.bj.bcebos.com/imdb%2FaclImdb_v1.tar.gz'
+MD5 = '7c2ac02c03563afcf9b574c7e56c153a'
+
 _PUNCTUATION = string.punctuation.encode('ascii')
 
 
 def tokenize(pattern):
     """The words, as lower-case bytes, of every file of the archive whose name matches."""
-    with tarfile.open(common.cached('imdb', _ARCHIVE)) as archive:
+    with tarfile.open(common.download(URL, 'imdb', MD5)) as archive:
         for member in archive:  # in the archive's order: looking up names would read it many times
             if pattern.match(member.name):
                 text = archive.extractfile(member).read().rstrip(b'\n\r')
@@ -58,5 +60,4 @@ def word_dict():
 
 
 def fetch():
-    """Checks that the file is there."""
-    common.cached('imdb', _ARCHIVE)
+    common.download(URL, 'imdb', MD5)

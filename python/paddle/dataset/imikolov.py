@@ -6,7 +6,9 @@ from . import common
 
 __all__ = ['train', 'test', 'build_dict']
 
-_ARCHIVE = 'simple-examples.tgz'
+URL = 'https://dataset.bj.bcebos.com/imikolov%2Fsimple-examples.tgz'
+MD5 = '30177ea32e27c525793142b6bf2c8e2d'
+
 _TRAIN, _VALID = 'simple-examples/data/ptb.train.txt', 'simple-examples/data/ptb.valid.txt'
 
 
@@ -16,12 +18,9 @@ class DataType:
 
 
 def _sentences(name):
-    path = common.cached('imikolov', _ARCHIVE)
+    path = common.download(URL, 'imikolov', MD5)
     with tarfile.open(path) as archive:
-        member = next((m for m in archive if m.name.removeprefix('./') == name), None)
-        if member is None:
-            raise common.unreadable(path, f'it has no {name}')
-        for line in archive.extractfile(member):
+        for line in common.member(archive, path, name):
             yield line.decode('utf-8').split()
 
 
@@ -70,5 +69,4 @@ def test(word_idx, n, data_type=DataType.NGRAM):
 
 
 def fetch():
-    """Checks that the file is there."""
-    common.cached('imikolov', _ARCHIVE)
+    common.download(URL, 'imikolov', MD5)

@@ -8,10 +8,19 @@ from . import common
 
 __all__ = ['train', 'test']
 
+URL_PREFIX = 'https://dataset.bj.bcebos.com/mnist/'
+TEST_IMAGE_URL = URL_PREFIX + 't10k-images-idx3-ubyte.gz'
+TEST_IMAGE_MD5 = '9fb629c4189551a2d022fa330f9573f3'
+TEST_LABEL_URL = URL_PREFIX + 't10k-labels-idx1-ubyte.gz'
+TEST_LABEL_MD5 = 'ec29112dd5afa0611ce80d1b7f02629c'
+TRAIN_IMAGE_URL = URL_PREFIX + 'train-images-idx3-ubyte.gz'
+TRAIN_IMAGE_MD5 = 'f68b3c2dcbeaaa9fbdd348bbdeb94873'
+TRAIN_LABEL_URL = URL_PREFIX + 'train-labels-idx1-ubyte.gz'
+TRAIN_LABEL_MD5 = 'd53e105ee54ea40749a09fcbcd1e9432'
 
-def _contents(file_name, magic, header):
+
+def _contents(path, magic, header):
     """The header's numbers after the magic one, and the bytes that follow them."""
-    path = common.cached('mnist', file_name)
     try:
         with gzip.open(path, 'rb') as file:
             text = file.read()
@@ -41,15 +50,16 @@ def reader_creator(image_filename, label_filename, buffer_size=100):
 
 def train():
     """Samples (image, label) of the training set."""
-    return reader_creator('train-images-idx3-ubyte.gz', 'train-labels-idx1-ubyte.gz')
+    return reader_creator(common.download(TRAIN_IMAGE_URL, 'mnist', TRAIN_IMAGE_MD5),
+                          common.download(TRAIN_LABEL_URL, 'mnist', TRAIN_LABEL_MD5))
 
 
 def test():
     """Samples (image, label) of the test set."""
-    return reader_creator('t10k-images-idx3-ubyte.gz', 't10k-labels-idx1-ubyte.gz')
+    return reader_creator(common.download(TEST_IMAGE_URL, 'mnist', TEST_IMAGE_MD5),
+                          common.download(TEST_LABEL_URL, 'mnist', TEST_LABEL_MD5))
 
 
 def fetch():
-    """Checks that the files are there."""
-    for part in ('train-images-idx3', 'train-labels-idx1', 't10k-images-idx3', 't10k-labels-idx1'):
-        common.cached('mnist', part + '-ubyte.gz')
+    train()
+    test()

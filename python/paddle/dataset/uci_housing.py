@@ -5,6 +5,9 @@ from . import common
 
 __all__ = ['train', 'test']
 
+URL = 'http://paddlemodels.bj.bcebos.com/uci_housing/housing.data'
+MD5 = 'd4accdce7a25600298819f8e28e8d593'
+
 feature_names = ['CRIM', 'ZN', 'INDUS', 'CHAS', 'NOX', 'RM', 'AGE', 'DIS', 'RAD', 'TAX', 'PTRATIO',
                  'B', 'LSTAT', 'convert']
 
@@ -31,24 +34,24 @@ def load_data(filename, feature_num=14, ratio=0.8):
     UCI_TRAIN_DATA, UCI_TEST_DATA = data[:first], data[first:]
 
 
-def _reader(which):
+def _reader(rows):
     def reader():
-        load_data(common.cached('uci_housing', 'housing.data'))
-        for row in globals()[which]:
+        for row in rows:
             yield row[:-1], row[-1:]
     return reader
 
 
 def train():
     """Samples (features, price) of the first 80 percent."""
-    return _reader('UCI_TRAIN_DATA')
+    load_data(common.download(URL, 'uci_housing', MD5))
+    return _reader(UCI_TRAIN_DATA)
 
 
 def test():
     """Samples (features, price) of the last 20 percent."""
-    return _reader('UCI_TEST_DATA')
+    load_data(common.download(URL, 'uci_housing', MD5))
+    return _reader(UCI_TEST_DATA)
 
 
 def fetch():
-    """Checks that the file is there."""
-    common.cached('uci_housing', 'housing.data')
+    common.download(URL, 'uci_housing', MD5)
