@@ -41,6 +41,13 @@ class RunContext {
   virtual uint64_t step() const = 0;          // training steps run so far in the scope tree
   virtual uint64_t process_seed() const = 0;  // what seed 0 means
   virtual uint64_t iteration() const = 0;     // of the loops around, 0 outside
+  // Where the running op's numbers stand among those of all replicas: by the place of its rows in
+  // the whole batch, or where that says nothing, by the replica's number.
+  struct Draw {
+    uint64_t before = 0;   // elements of the stream that replicas before this one draw
+    uint64_t replica = 0;  // other than 0: joins the seed
+  };
+  virtual Draw draw() const = 0;
 };
 
 struct KernelArgs {

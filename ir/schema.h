@@ -97,6 +97,10 @@ struct OpTraits {
   std::vector<std::string> updates;
   // Inputs that the op changes when it works on gradients: an element that is read is taken away.
   std::vector<std::string> takes;
+  // Takes what every replica of a data-parallel run has computed; alone, its own.
+  bool exchange = false;
+  // States that count (of auc): what replicas add is summed. Other states become a mean by samples.
+  std::vector<std::string> counts;
 };
 
 class OpSchema {

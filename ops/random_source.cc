@@ -13,7 +13,9 @@ Philox RandomSource::philox(const KernelArgs& k) const {
   if (draws_ == Draws::change) seed = mix_seed(seed, k.run->step());
   if (const uint64_t iteration = k.run->iteration(); iteration > 0)
     seed = mix_seed(seed, iteration);
-  return Philox(seed, stream_, first_);
+  const RunContext::Draw draw = k.run->draw();
+  if (draw.replica > 0) seed = mix_seed(seed, draw.replica);
+  return Philox(seed, stream_, first_ + draw.before);
 }
 
 RandomSource random_source(const KernelSite& site, std::string_view slot, Draws draws) {

@@ -378,6 +378,13 @@ void Frame::run_instruction(int index) {
   if (settings_->poll && (++ticks_ & 15) == 0) poll();
 }
 
+RunContext::Draw Frame::draw() const {
+  const Frame* whole = this;
+  while (whole->outer_) whole = whole->outer_;
+  const Draw by_number{.before = 0, .replica = static_cast<uint64_t>(whole->replica_)};
+  return outer_ || draws_.empty() ? by_number : draws_[current_];
+}
+
 void Frame::record(int index, std::chrono::steady_clock::time_point start) const {
   const Node& node = plan_.graph.nodes[plan_.instructions[index].node];
   record_instruction(node.origin.get(), index,

@@ -52,6 +52,7 @@ class Frame : public RunContext {
   uint64_t step() const override { return step_; }
   uint64_t process_seed() const override { return settings_->process_seed; }
   uint64_t iteration() const override { return iteration_; }
+  Draw draw() const override;
 
  private:
   struct Bound {
@@ -105,6 +106,8 @@ class Frame : public RunContext {
   Frame* outer_ = nullptr;
   uint64_t step_ = 0;
   uint64_t iteration_ = 0;
+  int replica_ = 0;
+  std::vector<Draw> draws_;  // by instruction, in a data-parallel run
   int current_ = 0;
   size_t binds_ = 0;
   unsigned ticks_ = 0;  // instructions run; the clock is looked at now and then
