@@ -99,8 +99,6 @@ struct OpTraits {
   std::vector<std::string> takes;
   // Takes what every replica of a data-parallel run has computed; alone, its own.
   bool exchange = false;
-  // States that count (of auc): what replicas add is summed. Other states become a mean by samples.
-  std::vector<std::string> counts;
 };
 
 class OpSchema {
