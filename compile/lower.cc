@@ -28,6 +28,11 @@ ValueInfo facts_of(const Var& var) {
   return info;
 }
 
+const OpSchema& row_of(const Op& op, const LowerRequest& request) {
+  const bool batch_norm = op.type() == "batch_norm" || op.type() == "batch_norm_grad";
+  return op_table().get(request.sync_batch_norm && batch_norm ? "sync_" + op.type() : op.type());
+}
+
 bool writes(const Op& op, const std::string& name) {
   const auto names = op.output_names();
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -241,7 +246,7 @@ void BlockLowering::lower_op(const Op& op) {
   const bool deletes = op.type() == "delete_var";
   if (deletes && end_lives(op)) return;
 
-  const OpSchema& schema = op_table().get(op.type());
+  const OpSchema& schema = row_of(op, shared_.request);
   auto attrs = std::make_shared<Attrs>(op.attrs());
   // Files written elsewhere may leave attributes out or use a neighbouring number type.
   for (const AttrSpec& attr : schema.attributes()) {

@@ -22,6 +22,7 @@ struct FeedFacts {
 struct LowerRequest {
   std::map<std::string, FeedFacts> feeds;
   std::vector<std::string> fetches;
+  bool sync_batch_norm = false;  // batch_norm runs as sync_batch_norm
 };
 
 // Errors carry the op and the user's line: unknown op, a variable nobody wrote, a data variable

@@ -130,6 +130,7 @@ class Planner {
       Instruction instruction;
       instruction.node = static_cast<int>(n);
       instruction.late = trait.host || !node.regions.empty();
+      instruction.exchange = trait.exchange;
       plan_.draws_random |= trait.random;
 
       std::vector<int> read;

@@ -26,6 +26,7 @@ struct Instruction {
   // The facts of its results are known only when it has run (host ops, regions): what follows is
   // bound after it.
   bool late = false;
+  bool exchange = false;          // replicas meet here
   std::vector<int> region_plans;  // indices into Plan::regions
   std::vector<int> cleared;       // results that hold nothing unless its sub-block runs: positions
 };

@@ -3,9 +3,8 @@
 
 namespace trireme {
 
-void register_batch_norm(Registry& ops) {
-  ops.op("batch_norm")
-      .in("X", "[batch, channels], or with spatial dimensions in data_layout")
+OpSchema& batch_norm_slots(OpSchema& row) {
+  return row.in("X", "[batch, channels], or with spatial dimensions in data_layout")
       .in("Scale", "[channels]: multiplies what is normalised")
       .in("Bias", "[channels]: is added to it")
       .in("Mean", "[channels]: the mean kept while training")
@@ -30,7 +29,11 @@ void register_batch_norm(Registry& ops) {
       .attr("trainable_statistics", false, "is_test has no effect")
       .shape(batch_norm_shape)
       .inplace("Mean", "MeanOut")
-      .inplace("Variance", "VarianceOut")
+      .inplace("Variance", "VarianceOut");
+}
+
+void register_batch_norm(Registry& ops) {
+  batch_norm_slots(ops.op("batch_norm"))
       .kernel(typed<float, double>(
           []<class T>(const KernelSite& site) { return batch_norm<T>(site, {}); }))
       .grad({"X", "Scale", "Bias", "SavedMean", "SavedVariance"})

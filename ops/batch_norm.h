@@ -73,6 +73,9 @@ inline void batch_norm_shape(OpView& op) {
   op.set_out("ReserveSpace", x.dtype, Shape{0});
 }
 
+// Slots, attributes and shapes of batch_norm and sync_batch_norm.
+OpSchema& batch_norm_slots(OpSchema& row);
+
 // Of MomentumTensor, in either spelling; -1 where the row or the op has none.
 inline int momentum_position(const KernelSite& site) {
   for (const char* slot : {"MomentumTensor", "MomemtumTensor"}) {

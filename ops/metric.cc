@@ -67,13 +67,12 @@ struct AucLayout {
   }
 
   // Takes the counts of a batch in, and says where the sums to judge by are.
-  const int64_t* add(const std::vector<int64_t>& batch, int64_t* stat,
-                     std::vector<int64_t>& sums) const {
+  const int64_t* add(const int64_t* batch, int64_t* stat, std::vector<int64_t>& sums) const {
     const auto add_to = [&](int64_t* counts, int64_t sign, const int64_t* from) {
       for (int64_t i = 0; i < buckets; ++i) counts[i] += sign * from[i];
     };
     if (steps == 0) {
-      add_to(stat, 1, batch.data());
+      add_to(stat, 1, batch);
       return stat;
     }
     if (ring) {
@@ -81,13 +80,13 @@ struct AucLayout {
       int64_t& batches = stat[(steps + 1) * buckets];
       int64_t* oldest = stat + batches % steps * buckets;
       add_to(total, -1, oldest);
-      std::copy(batch.begin(), batch.end(), oldest);
+      std::copy_n(batch, buckets, oldest);
       add_to(total, 1, oldest);
       ++batches;
       return total;
     }
     std::copy(stat + buckets, stat + steps * buckets, stat);
-    std::copy(batch.begin(), batch.end(), stat + (steps - 1) * buckets);
+    std::copy_n(batch, buckets, stat + (steps - 1) * buckets);
     sums.assign(static_cast<size_t>(buckets), 0);
     for (int64_t step = 0; step < steps; ++step) add_to(sums.data(), 1, stat + step * buckets);
     return sums.data();
@@ -120,29 +119,33 @@ double area_under_curve(const int64_t* positive, const int64_t* negative, int64_
   return precision_recall ? area / all_positive : area / all_positive / all_negative;
 }
 
-void auc_shape(OpView& op) {
-  const Shape &predict = op.in("Predict").shape, &label = op.in("Label").shape;
-  if (predict.rank() != 2 || !predict[0].may_equal(label.numel())) {
-    throw op.error(cat("Predict has shape ", predict, " and Label ", label))
-        .fix("give Predict [rows, classes] and Label [rows, 1]");
-  }
+void set_auc_outs(OpView& op) {
   AucLayout::of(op);
   op.set_out("AUC", DType::float64, {1});
   op.set_out("StatPosOut", DType::int64, op.in("StatPos").shape);
   op.set_out("StatNegOut", DType::int64, op.in("StatNeg").shape);
 }
 
+void auc_shape(OpView& op) {
+  const Shape &predict = op.in("Predict").shape, &label = op.in("Label").shape;
+  if (predict.rank() != 2 || !predict[0].may_equal(label.numel())) {
+    throw op.error(cat("Predict has shape ", predict, " and Label ", label))
+        .fix("give Predict [rows, classes] and Label [rows, 1]");
+  }
+  set_auc_outs(op);
+}
+
+// How many positive and negative rows of a batch fall into each bucket.
 template <class T>
-BoundKernel auc_kernel(const KernelSite& site) {
-  const AucLayout layout = AucLayout::of(site);
+BoundKernel auc_counts_kernel(const KernelSite& site) {
   const Shape predict = site.in("Predict").shape;
-  const bool precision_recall = site.attr<std::string>("curve") == "PR";
+  const int64_t buckets = site.attr<int64_t>("buckets");
   const bool narrow = site.in("Label").dtype == DType::int32;
-  const auto counts = static_cast<size_t>(site.in("StatPos").shape.count());
   return [=](const KernelArgs& k) {
     const int64_t rows = predict.at(0), classes = predict.at(1);
-    std::vector<int64_t> positive(static_cast<size_t>(layout.buckets));
-    std::vector<int64_t> negative(static_cast<size_t>(layout.buckets));
+    auto* positive = k.out<int64_t>(0);
+    auto* negative = positive + buckets;
+    std::fill_n(positive, 2 * buckets, int64_t{0});
     for (int64_t row = 0; row < rows; ++row) {
       const T p = k.in<T>(0)[row * classes + classes - 1];
       if (!(p >= 0 && p <= 1)) {
@@ -150,18 +153,58 @@ BoundKernel auc_kernel(const KernelSite& site) {
             .fix("put a softmax or sigmoid before auc");
       }
       const int64_t label = narrow ? k.in<int32_t>(1)[row] : k.in<int64_t>(1)[row];
-      const auto bucket = static_cast<size_t>(p * static_cast<T>(layout.buckets - 1));
+      const auto bucket = static_cast<size_t>(p * static_cast<T>(buckets - 1));
       ++(label > 0 ? positive : negative)[bucket];
     }
+  };
+}
+
+BoundKernel auc_update_kernel(const KernelSite& site) {
+  const AucLayout layout = AucLayout::of(site);
+  const bool precision_recall = site.attr<std::string>("curve") == "PR";
+  const auto counts = static_cast<size_t>(site.in("StatPos").shape.count());
+  return [=](const KernelArgs& k) {
+    const auto* positive = k.in<int64_t>(0);
     auto* stat_positive = k.out<int64_t>(1);
     auto* stat_negative = k.out<int64_t>(2);
-    std::memmove(stat_positive, k.in<int64_t>(2), counts * sizeof(int64_t));
-    std::memmove(stat_negative, k.in<int64_t>(3), counts * sizeof(int64_t));
+    std::memmove(stat_positive, k.in<int64_t>(1), counts * sizeof(int64_t));
+    std::memmove(stat_negative, k.in<int64_t>(2), counts * sizeof(int64_t));
     std::vector<int64_t> positive_sums, negative_sums;
     const int64_t* p = layout.add(positive, stat_positive, positive_sums);
-    const int64_t* n = layout.add(negative, stat_negative, negative_sums);
-    if (k.has_out(0)) *k.out<double>(0) = area_under_curve(p, n, layout.buckets, precision_recall);
+    const int64_t* n = layout.add(positive + layout.buckets, stat_negative, negative_sums);
+    *k.out<double>(0) = area_under_curve(p, n, layout.buckets, precision_recall);
   };
+}
+
+// The batch's counts are those of all replicas: each judges by, and keeps, the whole.
+void auc_body(Body& b) {
+  const int64_t buckets = int64_t{b.attr<int32_t>("num_thresholds")} + 1;
+  const Expr counts =
+      emit("p.auc_counts", {b.in("Predict"), b.in("Label")}, {{"buckets", buckets}});
+  const Expr all = emit("p.sum_replicas", {counts});
+  const std::vector<int> results =
+      b.emitter().emit("p.auc_update", {all.id(), b.in("StatPos").id(), b.in("StatNeg").id()},
+                       {{"curve", b.attr<std::string>("curve")},
+                        {"num_thresholds", b.attr<int32_t>("num_thresholds")},
+                        {"slide_steps", b.attr<int32_t>("slide_steps")}});
+  b.out("AUC") = Expr(&b.emitter(), results[0]);
+  b.out("StatPosOut") = Expr(&b.emitter(), results[1]);
+  b.out("StatNegOut") = Expr(&b.emitter(), results[2]);
+}
+
+// Shared by the op and the primitive that ends it.
+OpSchema& auc_stats(OpSchema& row) {
+  return row.in("StatPos", "counts of positive rows per bucket so far, int64")
+      .in("StatNeg", "counts of negative rows per bucket so far, int64")
+      .out("AUC", "area under the curve, float64 [1]")
+      .out("StatPosOut", "StatPos with this batch")
+      .out("StatNegOut", "StatNeg with this batch")
+      .attr("curve", "ROC", "ROC or PR")
+      .one_of({"ROC", "PR"})
+      .attr("num_thresholds", 8191, "probabilities are cut into this many steps")
+      .at_least(1)
+      .attr("slide_steps", 1, "judge by the last so many batches; 0: by all")
+      .at_least(0);
 }
 
 }  // namespace
@@ -176,23 +219,28 @@ void register_metric(Registry& ops) {
       .out("Total", "number of rows, int32 [1]")
       .shape(accuracy_shape)
       .kernel(untyped(accuracy_kernel));
-  ops.op("auc")
+  ops.primitive("p.auc_counts")
+      .doc("Rows of a batch by the bucket of their probability: positive ones, then negative ones")
       .in("Predict", "probabilities; the last column is that of the positive class")
-      .in("Label", "positive when above 0, [rows, 1]")
-      .in("StatPos", "counts of positive rows per bucket so far, int64")
-      .in("StatNeg", "counts of negative rows per bucket so far, int64")
-      .out("AUC", "area under the curve, float64 [1]")
-      .out("StatPosOut", "StatPos with this batch")
-      .out("StatNegOut", "StatNeg with this batch")
-      .attr("curve", "ROC", "ROC or PR")
-      .one_of({"ROC", "PR"})
-      .attr("num_thresholds", 8191, "probabilities are cut into this many steps")
-      .at_least(1)
-      .attr("slide_steps", 1, "judge by the last so many batches; 0: by all")
-      .at_least(0)
-      .shape(auc_shape)
+      .in("Label", "positive when above 0")
+      .out("Counts", "int64 [2, buckets]")
+      .required_attr<int64_t>("buckets", "how many")
+      .shape([](OpView& op) {
+        op.set_out("Counts", DType::int64, {2, op.attr<int64_t>("buckets")});
+      })
       .kernel(typed_by<float, double>(
-          "Predict", []<class T>(const KernelSite& site) { return auc_kernel<T>(site); }))
+          "Predict", []<class T>(const KernelSite& site) { return auc_counts_kernel<T>(site); }))
+      .traits({.can_fail = true});
+  auc_stats(ops.primitive("p.auc_update")
+                .doc("Takes the counts of a batch in, and judges by them")
+                .in("Counts", "int64 [2, buckets]"))
+      .shape(set_auc_outs)
+      .kernel(untyped(auc_update_kernel));
+  auc_stats(ops.op("auc")
+                .in("Predict", "probabilities; the last column is that of the positive class")
+                .in("Label", "positive when above 0, [rows, 1]"))
+      .shape(auc_shape)
+      .body(auc_body)
       .inplace("StatPos", "StatPosOut")
       .inplace("StatNeg", "StatNegOut")
       .traits({.can_fail = true});

@@ -26,6 +26,7 @@ void register_matmul(Registry& ops);
 void register_conv(Registry& ops);
 void register_pool(Registry& ops);
 void register_batch_norm(Registry& ops);
+void register_sync_batch_norm(Registry& ops);
 void register_batch_norm_act(Registry& ops);
 void register_layer_norm(Registry& ops);
 void register_norm(Registry& ops);
@@ -97,6 +98,7 @@ void register_all_ops(Registry& ops) {
   register_conv(ops);
   register_pool(ops);
   register_batch_norm(ops);
+  register_sync_batch_norm(ops);
   register_batch_norm_act(ops);
   register_layer_norm(ops);
   register_norm(ops);

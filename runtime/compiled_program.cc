@@ -89,6 +89,16 @@ int CompiledProgram::devices() const {
   return devices_;
 }
 
+Executor::ParallelOptions CompiledProgram::parallel_options() const {
+  return {.loss_gradient = loss_gradient(build_.gradient_scale_strategy),
+          .sync_batch_norm = build_.sync_batch_norm,
+          .tree = build_.virtual_shards > 0};
+}
+
+int CompiledProgram::shards() const {
+  return data_parallel_ && build_.virtual_shards > 0 ? build_.virtual_shards : devices();
+}
+
 RunOptions CompiledProgram::with_threads(RunOptions options) const {
   if (exec_.num_threads > 0) options.threads = std::min(exec_.num_threads, num_threads());
   return options;
@@ -97,24 +107,22 @@ RunOptions CompiledProgram::with_threads(RunOptions options) const {
 std::vector<Replicas::Result> CompiledProgram::run(Executor& executor, const Feeds& feeds,
                                                    const std::vector<std::string>& fetches,
                                                    RunOptions options) {
-  if (devices() == 1) return run(executor, std::vector<Feeds>{feeds}, fetches, std::move(options));
-  int used = devices();
+  if (shards() == 1) return run(executor, std::vector<Feeds>{feeds}, fetches, std::move(options));
+  int used = shards();
   if (!trains()) {
     for (const auto& [name, tensor] : feeds) {
       used = static_cast<int>(std::clamp<int64_t>(sample_count(tensor), 1, used));
     }
-    if (used < devices()) {
-      warn_once(cat("a batch of ", used, " samples leaves ", devices() - used, " of ", devices(),
+    if (used < shards()) {
+      warn_once(cat("a batch of ", used, " samples leaves ", shards() - used, " of ", shards(),
                     " devices idle"));
     }
   }
   if (feeds.empty()) {
     return executor.run_parallel(*program_, std::vector<Feeds>(static_cast<size_t>(used)), fetches,
-                                 {loss_gradient(build_.gradient_scale_strategy)},
-                                 with_threads(std::move(options)));
+                                 parallel_options(), with_threads(std::move(options)));
   }
-  return executor.run_parallel(*program_, split_feeds(feeds, used), fetches,
-                               {loss_gradient(build_.gradient_scale_strategy)},
+  return executor.run_parallel(*program_, split_feeds(feeds, used), fetches, parallel_options(),
                                with_threads(std::move(options)));
 }
 
@@ -122,13 +130,17 @@ std::vector<Replicas::Result> CompiledProgram::run(Executor& executor,
                                                    const std::vector<Feeds>& feeds,
                                                    const std::vector<std::string>& fetches,
                                                    RunOptions options) {
-  const size_t wanted = static_cast<size_t>(devices());
+  if (data_parallel_ && build_.virtual_shards > 0 && feeds.size() != 1 &&
+      static_cast<int>(feeds.size()) != shards()) {
+    throw Error(cat("feed is a list of ", feeds.size(), ", but virtual_shards cuts the batch"))
+        .fix("give one dict");
+  }
+  const size_t wanted = static_cast<size_t>(shards());
   if (feeds.size() != wanted && (trains() || feeds.size() > wanted || feeds.empty())) {
     throw Error(cat("feed is a list of ", feeds.size(), " for ", wanted, " devices"))
         .fix("give one dict per device");
   }
-  return executor.run_parallel(*program_, feeds, fetches,
-                               {loss_gradient(build_.gradient_scale_strategy)},
+  return executor.run_parallel(*program_, feeds, fetches, parallel_options(),
                                with_threads(std::move(options)));
 }
 

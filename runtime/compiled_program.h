@@ -50,6 +50,8 @@ class CompiledProgram {
 
  private:
   RunOptions with_threads(RunOptions options) const;
+  Executor::ParallelOptions parallel_options() const;
+  int shards() const;  // into how many pieces a batch is cut
 
   std::shared_ptr<Program> program_;
   BuildStrategy build_;

@@ -57,15 +57,17 @@ struct Executor::Key {
   bool keep_optimizers = false;
   std::vector<std::string> passes_off;
   int devices = 1;
-  LossGradient loss_gradient = LossGradient::weighted;
+  ParallelOptions parallel;
   std::vector<std::string> fetches;
   std::vector<std::pair<std::string, FeedFacts>> feeds;
+
+  bool replicated() const { return devices > 1 || parallel.loss_gradient == LossGradient::fed; }
 
   bool matches(const Key& other) const {
     if (program != other.program || version != other.version || prune != other.prune ||
         keep_optimizers != other.keep_optimizers || passes_off != other.passes_off ||
-        devices != other.devices || loss_gradient != other.loss_gradient ||
-        fetches != other.fetches || feeds.size() != other.feeds.size()) {
+        devices != other.devices || parallel != other.parallel || fetches != other.fetches ||
+        feeds.size() != other.feeds.size()) {
       return false;
     }
     for (size_t i = 0; i < feeds.size(); ++i) {
@@ -79,7 +81,7 @@ struct Executor::Key {
   // The same question for a run on one device, without making a key of it: every step asks.
   bool matches(const Program& asked, const Feeds& fed, const std::vector<std::string>& fetched,
                const RunOptions& options) const {
-    if (program != asked.id() || version != asked.version() || devices != 1 ||
+    if (program != asked.id() || version != asked.version() || replicated() ||
         prune != options.use_prune || keep_optimizers != options.keep_optimizers ||
         feeds.size() != fed.size() || fetches != fetched || passes_off != options.passes_off) {
       return false;
@@ -229,6 +231,7 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
   LowerRequest request;
   for (const auto& [name, facts] : key.feeds) request.feeds[name] = facts;
   request.fetches = key.fetches;
+  request.sync_batch_norm = key.devices > 1 && key.parallel.sync_batch_norm;
   Graph graph;
   if (options.use_prune) {
     std::vector<std::string> names;
@@ -246,10 +249,13 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
 
   auto compiled = std::make_shared<Compiled>();
   for (const auto& feed : graph.feeds) compiled->feed_names.push_back(feed.name);
-  if (key.devices > 1) {
-    compiled->replicas =
-        std::make_unique<Replicas>(cut_for_data_parallel(std::move(graph), key.loss_gradient),
-                                   key.devices, key.loss_gradient == LossGradient::weighted);
+  if (key.replicated()) {
+    const LossGradient loss_gradient = key.parallel.loss_gradient;
+    compiled->replicas = std::make_unique<Replicas>(
+        cut_for_data_parallel(std::move(graph), loss_gradient), key.devices,
+        Replicas::Options{.weighted = loss_gradient == LossGradient::weighted,
+                          .tree = key.parallel.tree,
+                          .passes_off = options.passes_off});
   } else {
     run_passes(graph, options.passes_off);
     compiled->plan = make_plan(std::move(graph));
@@ -345,7 +351,8 @@ std::vector<Replicas::Result> Executor::run_parallel(const Program& program,
                                                      RunOptions options) {
   check_can_run(program);
   promise(!feeds.empty(), "feeds for at least one device");
-  if (feeds.size() == 1) {
+  // Alone, only a loss gradient that the caller feeds makes a difference.
+  if (feeds.size() == 1 && parallel.loss_gradient != LossGradient::fed) {
     std::vector<Replicas::Result> results;
     for (Variable& value : run(program, feeds.front(), fetches, options)) {
       results.push_back({{std::move(value)}});
@@ -363,7 +370,7 @@ std::vector<Replicas::Result> Executor::run_parallel(const Program& program,
     }
   }
   Key key = key_of(program, checked, fetches, options);
-  key.loss_gradient = parallel.loss_gradient;
+  key.parallel = parallel;
   const std::shared_ptr<Compiled> compiled = compiled_for(program, std::move(key), options);
   Scope& scope = options.scope ? *options.scope : global_scope();
 

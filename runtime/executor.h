@@ -51,6 +51,9 @@ class Executor {
   // are stored once; gradients are summed in device order.
   struct ParallelOptions {
     LossGradient loss_gradient = LossGradient::weighted;
+    bool sync_batch_norm = false;
+    bool tree = false;  // gradients are summed as a binary tree over the devices
+    bool operator==(const ParallelOptions&) const = default;
   };
   std::vector<Replicas::Result> run_parallel(const Program& program,
                                              const std::vector<Feeds>& feeds,

@@ -147,7 +147,7 @@ bool Frame::entry_facts_changed() {
   return changed;
 }
 
-void Frame::start(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings) {
+void Frame::begin(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings) {
   promise(feeds.size() == plan_.graph.feeds.size(), "one value per feed");
   settings_ = &settings;
   next_poll_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
@@ -156,45 +156,82 @@ void Frame::start(const std::vector<Variable>& feeds, Scope& scope, const RunSet
   restart_iterations();
   for (size_t i = 0; i < feeds.size(); ++i) at(plan_.graph.feeds[i].value) = feeds[i];
   if (entry_facts_changed()) segment_bound_.assign(segment_bound_.size(), false);
+  segment_ = 0;
+  next_ = -1;
+}
+
+void Frame::set_replica(int number, std::vector<Draw> draws) {
+  replica_ = number;
+  draws_ = std::move(draws);
 }
 
 void Frame::bind(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings) {
-  start(feeds, scope, settings);
+  begin(feeds, scope, settings);
   if (!plan_.segments.empty() && plan_.segments[0].reads_values.empty() && !segment_bound_[0]) {
     bind_segment(0);
   }
 }
 
 void Frame::run(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings) {
-  start(feeds, scope, settings);
+  begin(feeds, scope, settings);
   run_segments();
+  finish();
+}
+
+void Frame::finish() {
   write_back();
-  if (plan_.writes_states && settings.counts_step) {
-    scope.step().fetch_add(1, std::memory_order_relaxed);
+  if (plan_.writes_states && settings_->counts_step) {
+    scope_->step().fetch_add(1, std::memory_order_relaxed);
   }
 }
 
 void Frame::run_segments() {
-  for (size_t s = 0; s < plan_.segments.size(); ++s) {
-    const Segment& segment = plan_.segments[s];
-    if (!segment.checks.empty()) check_held(segment);
-    for (size_t i = 0; i < segment.reads_values.size() && segment_bound_[s]; ++i) {
-      segment_bound_[s] = same_contents(seen_values_[s][i], readable(at(segment.reads_values[i])));
+  segment_ = 0;
+  next_ = -1;
+  const int met = advance();
+  promise(met < 0, "a run of its own meets nobody");
+}
+
+int Frame::advance() {
+  for (; segment_ < plan_.segments.size(); ++segment_) {
+    const Segment& segment = plan_.segments[segment_];
+    if (next_ < 0) {
+      enter_segment(segment_);
+      next_ = segment.begin;
     }
-    if (!segment_bound_[s]) {
-      bind_segment(s);
-      for (size_t later = s + 1; later < segment_bound_.size(); ++later)
-        segment_bound_[later] = false;
+    while (next_ < segment.end) {
+      const int index = next_++;
+      if (settings_->meets && plan_.instructions[index].exchange) return index;
+      run_instruction(index);
     }
-    for (int i = segment.begin; i < segment.end; ++i) run_instruction(i);
-    const Instruction& last = plan_.instructions[segment.end - 1];
-    if (!last.late) continue;
-    if (late_facts_changed(last)) {
-      for (size_t later = s + 1; later < segment_bound_.size(); ++later)
-        segment_bound_[later] = false;
-    }
-    rebind_reshaped(last);
+    leave_segment(segment_);
+    next_ = -1;
   }
+  return -1;
+}
+
+// Binds it where it is not bound, or where values that decide its shapes have changed.
+void Frame::enter_segment(size_t index) {
+  const Segment& segment = plan_.segments[index];
+  if (!segment.checks.empty()) check_held(segment);
+  for (size_t i = 0; i < segment.reads_values.size() && segment_bound_[index]; ++i) {
+    segment_bound_[index] =
+        same_contents(seen_values_[index][i], readable(at(segment.reads_values[i])));
+  }
+  if (segment_bound_[index]) return;
+  bind_segment(index);
+  for (size_t later = index + 1; later < segment_bound_.size(); ++later)
+    segment_bound_[later] = false;
+}
+
+void Frame::leave_segment(size_t index) {
+  const Instruction& last = plan_.instructions[plan_.segments[index].end - 1];
+  if (!last.late) return;
+  if (late_facts_changed(last)) {
+    for (size_t later = index + 1; later < segment_bound_.size(); ++later)
+      segment_bound_[later] = false;
+  }
+  rebind_reshaped(last);
 }
 
 void Frame::check_held(const Segment& segment) {

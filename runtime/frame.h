@@ -22,6 +22,7 @@ struct RunSettings {
   TeamLease* team = nullptr;     // shares out instructions that may be cut; null: the caller alone
   size_t cut_bytes = kCutBytes;  // instructions that touch less run whole
   bool counts_step = true;       // a run that writes states is one training step
+  bool meets = false;            // advance() stops where replicas exchange values
 };
 
 class Frame : public RunContext {
@@ -30,6 +31,15 @@ class Frame : public RunContext {
 
   // Feeds by the plan's feed numbers; their memory is only read. Binds what is not bound yet.
   void run(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings);
+  // The same in parts, for replicas: after begin, advance runs up to the next instruction where
+  // replicas exchange values and returns its number; -1 when all have run, and then comes finish.
+  void begin(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings);
+  int advance();
+  void finish();
+  const Tensor& offered(int exchange) const { return bound_[exchange].ins[0]->tensor(); }
+  Tensor& received(int exchange) { return bound_[exchange].outs[0]->tensor(); }
+  // Its number among the replicas, and where its random numbers begin, by instruction.
+  void set_replica(int number, std::vector<Draw> draws);
   // Only binds, as far as shapes are known before the run.
   void bind(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings);
   // After bind: what is known of a value. After run: what a kept value holds.
@@ -61,7 +71,6 @@ class Frame : public RunContext {
     bool cut = false;  // worth sharing out: by shape alone, whoever runs it
   };
 
-  void start(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings);
   void bind_slots(Scope& scope);
   bool entry_facts_changed();
   void bind_segment(size_t index);
@@ -70,6 +79,8 @@ class Frame : public RunContext {
   void bind_instruction(int index);
   void prepare(int value, bool shared);
   void run_segments();
+  void enter_segment(size_t index);
+  void leave_segment(size_t index);
   void run_instruction(int index);
   void record(int index, std::chrono::steady_clock::time_point start) const;
   void run_phase(const BoundKernel& phase, bool cut, KernelArgs args);
@@ -109,6 +120,8 @@ class Frame : public RunContext {
   int replica_ = 0;
   std::vector<Draw> draws_;  // by instruction, in a data-parallel run
   int current_ = 0;
+  size_t segment_ = 0;  // where advance() goes on
+  int next_ = -1;       // instruction; -1: the segment is not entered yet
   size_t binds_ = 0;
   unsigned ticks_ = 0;  // instructions run; the clock is looked at now and then
   std::chrono::steady_clock::time_point next_poll_{};

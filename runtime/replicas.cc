@@ -60,6 +60,39 @@ void weighted_mean(const std::vector<Tensor*>& copies, const std::vector<double>
   }
 }
 
+// ((g0 + g1) + (g2 + g3)) + ...: the sums of halves, quarters and so on are the same for any number
+// of workers. Replica 0's memory takes the sum, the others' is written to on the way.
+void add_tree(std::vector<Tensor>& terms, int part, int parts) {
+  for (size_t stride = 1; stride < terms.size(); stride *= 2) {
+    for (size_t i = 0; i + stride < terms.size(); i += 2 * stride) {
+      add_dense(terms[i], terms[i + stride], part, parts);
+    }
+  }
+}
+
+template <class T>
+void sum_all(const std::vector<const Tensor*>& offered, Tensor& to) {
+  std::memcpy(to.raw(), offered[0]->raw(), to.byte_size());
+  for (size_t r = 1; r < offered.size(); ++r) {
+    add_slice(to.data<T>(), offered[r]->data<T>(), 0, to.numel());
+  }
+}
+
+// Replicas meet between instructions of the whole program; those of a loop or branch have no
+// common place.
+void refuse_inner_exchanges(const Graph& graph, bool inner) {
+  for (const Node& node : graph.nodes) {
+    if (inner && node.schema->trait().exchange) {
+      throw Error(ErrorKind::unimplemented,
+                  cat(node.origin->op_type,
+                      " inside a loop or branch cannot take what other devices computed"))
+          .at(node.origin->line)
+          .fix("move it out of the block, or run without with_data_parallel");
+    }
+    for (const Region& region : node.regions) refuse_inner_exchanges(*region.graph, true);
+  }
+}
+
 bool equal_bytes(const Tensor& a, const Tensor& b) {
   return a.dtype() == b.dtype() && a.shape() == b.shape() &&
          std::memcmp(a.raw(), b.raw(), a.byte_size()) == 0;
@@ -67,11 +100,16 @@ bool equal_bytes(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-Replicas::Replicas(ParallelGraphs graphs, int devices, bool weighted)
-    : graphs_(std::move(graphs)), weighted_(weighted) {
-  run_passes(graphs_.replica);
-  run_passes(graphs_.update);
+Replicas::Replicas(ParallelGraphs graphs, int devices, const Options& options)
+    : graphs_(std::move(graphs)), options_(options) {
+  run_passes(graphs_.replica, options.passes_off);
+  run_passes(graphs_.update, options.passes_off);
+  refuse_inner_exchanges(graphs_.replica, false);
   replica_ = make_plan(std::move(graphs_.replica));
+  for (size_t i = 0; i < replica_->instructions.size(); ++i) {
+    const Node& node = replica_->graph.nodes[replica_->instructions[i].node];
+    if (node.schema->trait().random) random_.push_back(static_cast<int>(i));
+  }
   if (!graphs_.update.nodes.empty() || !graphs_.update.fetches.empty()) {
     update_ = make_plan(std::move(graphs_.update));
     update_frame_ = std::make_unique<Frame>(*update_);
@@ -124,6 +162,7 @@ std::vector<Replicas::Result> Replicas::run(const std::vector<std::vector<Variab
   RunSettings alone = settings;
   alone.team = nullptr;  // replicas are what is shared out
   alone.counts_step = false;
+  alone.meets = true;
   if (graphs_.loss_weight_feed >= 0) {
     for (auto& input : inputs) {
       input.insert(input.begin() + graphs_.loss_weight_feed, Variable());
@@ -134,20 +173,15 @@ std::vector<Replicas::Result> Replicas::run(const std::vector<std::vector<Variab
   }
   for (size_t i = 0; i < frames_.size(); ++i) frames_[i]->bind(inputs[i], *scopes_[i], alone);
   const std::vector<double> shares = weights(samples);
-  if (graphs_.loss_weight_feed >= 0 && weighted_) {
+  if (graphs_.loss_weight_feed >= 0 && options_.weighted) {
     for (size_t i = 0; i < frames_.size(); ++i) {
       Tensor& weight = inputs[i][graphs_.loss_weight_feed].tensor();
       weight = filled(weight.dtype(), {1}, shares[i]);
     }
   }
 
-  const auto run_replica = [&](int i) { frames_[i]->run(inputs[i], *scopes_[i], alone); };
-  Team* team = settings.team ? settings.team->team() : nullptr;
-  if (team) {
-    team->run(devices(), run_replica);
-  } else {
-    for (int i = 0; i < devices(); ++i) run_replica(i);
-  }
+  place_draws();
+  run_replicas(inputs, alone, settings.team ? settings.team->team() : nullptr);
   std::vector<std::vector<Variable>> fetched;
   for (const auto& frame : frames_) fetched.push_back(frame->take_fetches());
 
@@ -172,6 +206,77 @@ std::vector<Replicas::Result> Replicas::run(const std::vector<std::vector<Variab
   return results;
 }
 
+// Numbers are drawn by a row's place in the whole batch, so that they do not depend on the number
+// of replicas; where rows are not those of the batch, or not known yet, each replica draws its own.
+void Replicas::place_draws() {
+  if (random_.empty()) return;
+  std::vector<std::vector<RunContext::Draw>> draws(frames_.size());
+  for (size_t r = 0; r < frames_.size(); ++r) {
+    draws[r].assign(replica_->instructions.size(), {.before = 0, .replica = r});
+  }
+  for (int index : random_) {
+    const Node& node = replica_->graph.nodes[replica_->instructions[index].node];
+    const auto out = std::find_if(node.outs.begin(), node.outs.end(), [](int v) { return v >= 0; });
+    if (out == node.outs.end()) continue;
+    const Shape& open = replica_->graph.values[*out].info.shape;
+    const bool batch = open.rank() > 0 && !open[0].known();
+    const bool known = std::all_of(frames_.begin(), frames_.end(), [&](const auto& frame) {
+      return frame->facts(*out).shape.known();
+    });
+    if (!batch || !known) continue;
+    uint64_t before = 0;
+    for (size_t r = 0; r < frames_.size(); ++r) {
+      draws[r][index] = {.before = before, .replica = 0};
+      before += static_cast<uint64_t>(frames_[r]->facts(*out).shape.count());
+    }
+  }
+  for (size_t r = 0; r < frames_.size(); ++r) {
+    frames_[r]->set_replica(static_cast<int>(r), std::move(draws[r]));
+  }
+}
+
+// Up to the next place where replicas exchange values, each by whoever is free; then the exchange;
+// and so on. More replicas than workers only take more turns.
+void Replicas::run_replicas(const std::vector<std::vector<Variable>>& inputs,
+                            const RunSettings& alone, Team* team) {
+  for (size_t i = 0; i < frames_.size(); ++i) frames_[i]->begin(inputs[i], *scopes_[i], alone);
+  std::vector<int> met(frames_.size(), -1);
+  const auto go_on = [&](int i) { met[i] = frames_[i]->advance(); };
+  while (true) {
+    if (team) {
+      team->run(devices(), go_on);
+    } else {
+      for (int i = 0; i < devices(); ++i) go_on(i);
+    }
+    promise(std::count(met.begin(), met.end(), met[0]) == devices(), "replicas meet in one place");
+    if (met[0] < 0) break;
+    exchange(met[0]);
+  }
+  for (const auto& frame : frames_) frame->finish();
+}
+
+void Replicas::exchange(int instruction) {
+  std::vector<const Tensor*> offered;
+  for (const auto& frame : frames_) offered.push_back(&frame->offered(instruction));
+  Tensor& sum = frames_[0]->received(instruction);
+  switch (sum.dtype()) {
+    case DType::float32:
+      sum_all<float>(offered, sum);
+      break;
+    case DType::float64:
+      sum_all<double>(offered, sum);
+      break;
+    case DType::int64:
+      sum_all<int64_t>(offered, sum);
+      break;
+    default:
+      throw InternalError(cat("replicas exchange ", name_of(sum.dtype())));
+  }
+  for (size_t r = 1; r < frames_.size(); ++r) {
+    std::memcpy(frames_[r]->received(instruction).raw(), sum.raw(), sum.byte_size());
+  }
+}
+
 void Replicas::sum_gradients(std::vector<Variable>& sums, const RunSettings& settings) {
   const auto& kept = replica_->graph.kept;
   for (size_t g = 0; g < graphs_.gradients; ++g) {
@@ -190,6 +295,14 @@ void Replicas::sum_gradients(std::vector<Variable>& sums, const RunSettings& set
   const auto add_part = [&](int part) {
     for (size_t g = 0; g < graphs_.gradients; ++g) {
       if (sums[g].kind() != Kind::dense) continue;
+      if (options_.tree) {
+        std::vector<Tensor> terms;
+        for (const auto& frame : frames_) {
+          terms.push_back(std::as_const(frame->value(kept[g])).tensor());
+        }
+        add_tree(terms, part, parts);
+        continue;
+      }
       for (size_t i = 1; i < frames_.size(); ++i) {
         add_dense(sums[g].tensor(), std::as_const(frames_[i]->value(kept[g])).tensor(), part,
                   parts);

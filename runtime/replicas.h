@@ -18,8 +18,12 @@ namespace trireme {
 // same.
 class Replicas {
  public:
-  // weighted: each replica's loss gradient is its share; else 1.
-  Replicas(ParallelGraphs graphs, int devices, bool weighted);
+  struct Options {
+    bool weighted = true;  // each replica's loss gradient is its share; else 1
+    bool tree = false;     // gradients are summed as a binary tree; else one after another
+    std::vector<std::string> passes_off = {};
+  };
+  Replicas(ParallelGraphs graphs, int devices, const Options& options);
 
   int devices() const { return static_cast<int>(frames_.size()); }
   const std::vector<Graph::Named>& feeds() const { return replica_->graph.feeds; }
@@ -39,6 +43,10 @@ class Replicas {
  private:
   void make_local_scopes(Scope& scope);
   std::vector<double> weights(const std::vector<int64_t>& samples) const;
+  void place_draws();
+  void run_replicas(const std::vector<std::vector<Variable>>& inputs, const RunSettings& alone,
+                    Team* team);
+  void exchange(int instruction);
   void sum_gradients(std::vector<Variable>& sums, const RunSettings& settings);
   void merge_states(const std::vector<double>& weights);
 
@@ -47,7 +55,8 @@ class Replicas {
   std::unique_ptr<Plan> update_;
   std::vector<std::unique_ptr<Frame>> frames_;
   std::unique_ptr<Frame> update_frame_;
-  bool weighted_;
+  Options options_;
+  std::vector<int> random_;  // instructions that draw numbers
   uint64_t scope_id_ = 0;
   std::vector<Scope*> scopes_;  // by replica; 0 is the run scope
 };

@@ -96,8 +96,17 @@ std::vector<Knob> explain(const BuildStrategy& s) {
       {"fuse_all_optimizer_ops", shown(s.fuse_all_optimizer_ops), not_needed, kNotFused});
   knobs.push_back({"fuse_all_reduce_ops", shown(s.fuse_all_reduce_ops), always_on,
                    "all gradients are summed at one sync point"});
-  knobs.push_back(refused_if("sync_batch_norm", shown(s.sync_batch_norm), s.sync_batch_norm,
-                             "statistics over all devices are not there yet"));
+  knobs.push_back({"sync_batch_norm", shown(s.sync_batch_norm), honoured,
+                   "batch_norm takes the mean and variance of the whole batch"});
+  const bool power = s.virtual_shards >= 0 && (s.virtual_shards & (s.virtual_shards - 1)) == 0;
+  if (power) {
+    knobs.push_back({"virtual_shards", shown(s.virtual_shards), honoured,
+                     "0: a shard per device; else equal bits on any number of devices, with one "
+                     "fetched value per shard"});
+  } else {
+    knobs.push_back(refused_if("virtual_shards", shown(s.virtual_shards), true,
+                               "shards are summed as a binary tree: give 0, 2, 4, 8, ..."));
+  }
   knobs.push_back({"memory_optimize", shown(s.memory_optimize), always_on,
                    "values share one arena by their lifetimes"});
   knobs.push_back({"enable_inplace", shown(s.enable_inplace), always_on,

@@ -28,6 +28,9 @@ struct BuildStrategy {
   bool fuse_all_optimizer_ops = false;
   bool fuse_all_reduce_ops = true;
   bool sync_batch_norm = false;
+  // Of this engine: a batch is cut into this many shards whatever the number of devices, so that
+  // 1, 2, 4 and 8 devices give equal bits. 0: one shard per device.
+  int virtual_shards = 0;
   std::optional<bool> memory_optimize;
   bool enable_inplace = true;
   bool enable_addto = false;

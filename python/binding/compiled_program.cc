@@ -34,6 +34,7 @@ void bind_strategies(py::module_& m) {
       .def_readwrite("fuse_all_optimizer_ops", &BuildStrategy::fuse_all_optimizer_ops)
       .def_readwrite("fuse_all_reduce_ops", &BuildStrategy::fuse_all_reduce_ops)
       .def_readwrite("sync_batch_norm", &BuildStrategy::sync_batch_norm)
+      .def_readwrite("virtual_shards", &BuildStrategy::virtual_shards)
       .def_readwrite("memory_optimize", &BuildStrategy::memory_optimize)
       .def_readwrite("enable_inplace", &BuildStrategy::enable_inplace)
       .def_readwrite("enable_addto", &BuildStrategy::enable_addto)

@@ -3,31 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "layers/layers.h"
-#include "layers/optimizer.h"
-#include "runtime/executor.h"
-#include "runtime/feed_split.h"
-#include "tests/support/op_runner.h"
+#include "tests/runtime/parallel_net.h"
 
 namespace trireme::testing {
 namespace {
 
 using ::testing::HasSubstr;
-
-struct Net {
-  std::shared_ptr<Program> main = Program::create();
-  std::shared_ptr<Program> startup = Program::create();
-  std::string loss;
-  std::vector<std::string> parameters;
-
-  explicit Net(const std::function<Var&()>& build, double rate = 0.1) {
-    ProgramGuard guard(main, startup);
-    startup->set_seed(3);
-    Var& value = build();
-    loss = value.name();
-    optimizer::Momentum(rate, 0.9).minimize(value);
-    for (const Var* var : main->parameters()) parameters.push_back(var->name());
-  }
-};
 
 Var& two_layers() {
   Var& x = layers::data("x", {6});
@@ -40,30 +21,6 @@ Var& two_layers() {
 Feeds batch(int64_t rows, uint64_t seed) {
   Draw draw(seed);
   return {{"x", cast(draw.uniform({rows, 6}), DType::float32)}, {"y", draw.ints({rows, 1}, 0, 2)}};
-}
-
-// Largest difference of any parameter after some steps on one device and on several.
-double drift(Net& net, int devices, const std::vector<Feeds>& batches) {
-  std::vector<std::unique_ptr<Scope>> scopes;
-  for (int run = 0; run < 2; ++run) {
-    scopes.push_back(std::make_unique<Scope>());
-    Executor executor;
-    executor.run(*net.startup, {}, {}, {.scope = scopes.back().get()});
-    for (const Feeds& feeds : batches) {
-      if (run == 0) {
-        executor.run(*net.main, feeds, {net.loss}, {.scope = scopes.back().get()});
-      } else {
-        executor.run_parallel(*net.main, split_feeds(feeds, devices), {net.loss}, {},
-                              {.scope = scopes.back().get()});
-      }
-    }
-  }
-  double worst = 0;
-  for (const std::string& name : net.parameters) {
-    worst = std::max(
-        worst, max_abs_diff(scopes[0]->find(name)->tensor(), scopes[1]->find(name)->tensor()));
-  }
-  return worst;
 }
 
 TEST(DataParallel, EqualsOneDeviceAlsoWhenSlicesAreUneven) {
