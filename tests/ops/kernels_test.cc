@@ -25,6 +25,7 @@ struct FirstStep final : RunContext {
   uint64_t step() const override { return 0; }
   uint64_t process_seed() const override { return 1; }
   uint64_t iteration() const override { return 0; }
+  Draw draw() const override { return {}; }
   Scope variables;
 };
 

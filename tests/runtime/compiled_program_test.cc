@@ -120,7 +120,7 @@ TEST(CompiledProgram, DroppingTemporariesChangesNoNumber) {
 }
 
 TEST(Strategy, EveryFieldHasAnAnswerAndRefusalsSayWhy) {
-  EXPECT_EQ(explain(BuildStrategy()).size(), 32u);
+  EXPECT_EQ(explain(BuildStrategy()).size(), 33u);
   EXPECT_EQ(explain(ExecutionStrategy()).size(), 7u);
   for (const Knob& knob : explain(BuildStrategy())) {
     EXPECT_FALSE(knob.why.empty()) << knob.name;
