@@ -3,6 +3,7 @@
 
 #include <pybind11/numpy.h>
 
+#include "compile/pipeline.h"
 #include "core/text.h"
 #include "python/binding/binding.h"
 #include "python/binding/casters.h"
@@ -63,13 +64,14 @@ namespace {
 py::list run_program(Executor& executor, const std::shared_ptr<Program>& program,
                      const py::dict& feed, const std::vector<std::string>& fetches,
                      const std::shared_ptr<ScopeHandle>& scope, bool return_numpy, bool use_prune,
-                     bool keep_optimizers) {
+                     bool keep_optimizers, std::vector<std::string> passes_off) {
   Feeds feeds = feeds_from_python(*program, feed);
   RunOptions options;
   const std::shared_ptr<ScopeHandle> used = scope ? scope : global_scope_handle();
   options.scope = &used->get();
   options.use_prune = use_prune;
   options.keep_optimizers = keep_optimizers;
+  options.passes_off = std::move(passes_off);
   options.poll = poll_signals;
   std::vector<Variable> results;
   {
@@ -86,11 +88,12 @@ py::list run_program(Executor& executor, const std::shared_ptr<Program>& program
 }  // namespace
 
 void bind_executor(py::module_& m) {
+  m.def("pass_names", &pass_names);
   py::class_<Executor>(m, "Executor")
       .def(py::init<Place>(), py::arg("place"))
       .def("run", &run_program, py::arg("program"), py::arg("feed"), py::arg("fetches"),
            py::arg("scope"), py::arg("return_numpy"), py::arg("use_prune"),
-           py::arg("keep_optimizers"))
+           py::arg("keep_optimizers"), py::arg("passes_off") = std::vector<std::string>())
       .def("close", &Executor::close, py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("counters", [](const Executor& e) {
         return py::dict(py::arg("compiles") = e.counters().compiles,
