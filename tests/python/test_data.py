@@ -1,8 +1,7 @@
-"""DataFeeder, readers and metrics."""
+"""DataFeeder, metrics, and loaders that are iterated over."""
 import numpy as np
 import pytest
 
-import paddle
 import paddle.fluid as fluid
 
 
@@ -19,31 +18,6 @@ def test_a_feeder_makes_tensors_with_lod():
         feeder.feed([([1], 0)])
     with pytest.raises(ValueError):
         list(feeder.feed_parallel([[]], num_places=2))
-
-
-def test_readers_combine():
-    def numbers():
-        yield from range(7)
-    assert list(paddle.batch(numbers, 3)()) == [[0, 1, 2], [3, 4, 5], [6]]
-    assert list(paddle.batch(numbers, 3, drop_last=True)()) == [[0, 1, 2], [3, 4, 5]]
-    assert sorted(paddle.reader.shuffle(numbers, 4)()) == list(range(7))
-    assert list(paddle.reader.buffered(numbers, 2)()) == list(range(7))
-    assert list(paddle.reader.firstn(numbers, 2)()) == [0, 1]
-    assert list(paddle.reader.chain(numbers, numbers)()) == 2 * list(range(7))
-    assert list(paddle.reader.compose(numbers, numbers)())[1] == (1, 1)
-    squares = paddle.reader.xmap_readers(lambda v: v * v, numbers, 3, 4, order=True)
-    assert list(squares()) == [v * v for v in range(7)]
-
-    def short():
-        yield 1
-    with pytest.raises(paddle.reader.ComposeNotAligned):
-        list(paddle.reader.compose(numbers, short)())
-
-    def broken():
-        yield 1
-        raise OSError('disk')
-    with pytest.raises(OSError):
-        list(paddle.reader.buffered(broken, 2)())
 
 
 def test_metrics_accumulate():

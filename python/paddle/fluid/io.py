@@ -5,14 +5,16 @@ import _trireme as _C
 from _trireme import global_scope
 
 from ..batch import batch
-from ..reader import (buffered, cache, chain, compose, firstn, map_readers, shuffle, xmap_readers)
+from ..reader import (ComposeNotAligned, buffered, cache, chain, compose, firstn, map_readers,
+                      multiprocess_reader, shuffle, xmap_readers)
 from .framework import Parameter, Program, Variable, default_main_program
 from .reader import DataLoader, PyReader
 
 __all__ = ['save_vars', 'save_params', 'save_persistables', 'load_vars', 'load_params',
            'load_persistables', 'save_inference_model', 'load_inference_model', 'save', 'load',
            'load_program_state', 'set_program_state', 'batch', 'shuffle', 'buffered', 'cache',
-           'map_readers', 'compose', 'chain', 'firstn', 'xmap_readers', 'DataLoader', 'PyReader']
+           'map_readers', 'compose', 'chain', 'firstn', 'xmap_readers', 'multiprocess_reader',
+           'ComposeNotAligned', 'DataLoader', 'PyReader']
 
 
 def is_parameter(var):

@@ -1,5 +1,7 @@
-"""Readers: functions that return iterators over samples, and ways to combine them."""
+"""What makes one reader of others: in another order, side by side, read ahead, in threads or processes."""
 import itertools
+import multiprocessing
+import multiprocessing.connection
 import queue
 import random
 import threading
@@ -75,94 +77,211 @@ def firstn(reader, n):
 
 
 class _End:
-    """Marks the end of a queue, with the error that ended it."""
+    """Marks the end of a stream, with the error that ended it."""
 
     def __init__(self, error=None):
         self.error = error
 
 
-def _drain(waiting, ends):
-    while ends:
-        item = waiting.get()
-        if isinstance(item, _End):
-            if item.error is not None:
-                raise item.error
-            ends -= 1
-        else:
-            yield item
+class _Channel:
+    """A bounded queue whose consumer may leave: then what would be put is dropped."""
+
+    def __init__(self, size):
+        self._waiting = queue.Queue(size)
+        self._left = threading.Event()
+
+    def put(self, item):
+        """Whether anybody still wants it."""
+        while not self._left.is_set():
+            try:
+                self._waiting.put(item, timeout=0.1)
+                return True
+            except queue.Full:
+                pass
+        return False
+
+    def get(self):
+        """The next item; None once the consumer has left."""
+        while not self._left.is_set():
+            try:
+                return self._waiting.get(timeout=0.1)
+            except queue.Empty:
+                pass
+        return None
+
+    def leave(self):
+        self._left.set()
+
+    def put_all(self, samples):
+        """Everything samples() yields, and how it ended."""
+        end = _End()
+        try:
+            for sample in samples():
+                if not self.put(sample):
+                    return
+        except Exception as error:  # the consumer raises it
+            end = _End(error)
+        self.put(end)
+
+    def drain(self, ends):
+        """What is put, until so many ends have come; leaves when the iterator is closed."""
+        try:
+            while ends:
+                item = self._waiting.get()
+                if not isinstance(item, _End):
+                    yield item
+                    continue
+                if item.error is not None:
+                    raise item.error
+                ends -= 1
+        finally:
+            self.leave()
+
+
+def _in_thread(function, *args):
+    threading.Thread(target=function, args=args, daemon=True).start()
 
 
 def buffered(reader, size):
     """Reads up to size samples ahead in a thread."""
     def ahead():
-        waiting = queue.Queue(maxsize=size)
-
-        def fill():
-            try:
-                for sample in reader():
-                    waiting.put(sample)
-                waiting.put(_End())
-            except Exception as error:  # the consumer raises it
-                waiting.put(_End(error))
-        threading.Thread(target=fill, daemon=True).start()
-        yield from _drain(waiting, 1)
+        channel = _Channel(size)
+        _in_thread(channel.put_all, reader)
+        yield from channel.drain(1)
     return ahead
 
 
 def xmap_readers(mapper, reader, process_num, buffer_size, order=False):
     """mapper of every sample, in process_num threads; order keeps the reader's order."""
     def mapped():
-        todo, done = queue.Queue(buffer_size), queue.Queue(buffer_size)
-
-        def fill():
-            try:
-                for item in enumerate(reader()):
-                    todo.put(item)
-                error = None
-            except Exception as problem:
-                error = problem
-            for _ in range(process_num):
-                todo.put(_End(error))
+        todo, done = _Channel(buffer_size), _Channel(buffer_size)
 
         def work():
-            while True:
-                item = todo.get()
+            # Every worker meets the one end and leaves it for the next.
+            while (item := todo.get()) is not None:
                 if isinstance(item, _End):
+                    todo.put(item)
                     done.put(item)
                     return
                 try:
-                    done.put((item[0], mapper(item[1])))
+                    result = item[0], mapper(item[1])
                 except Exception as error:
                     done.put(_End(error))
                     return
-        for target in [fill] + [work] * process_num:
-            threading.Thread(target=target, daemon=True).start()
-        results = _drain(done, process_num)
-        if not order:
-            yield from (value for _, value in results)
-            return
-        early, wanted = {}, 0
-        for index, value in results:
-            early[index] = value
-            while wanted in early:
-                yield early.pop(wanted)
-                wanted += 1
+                done.put(result)
+
+        _in_thread(todo.put_all, lambda: enumerate(reader()))
+        for _ in range(process_num):
+            _in_thread(work)
+        try:
+            early, wanted = {}, 0
+            for index, value in done.drain(process_num):
+                if not order:
+                    yield value
+                    continue
+                early[index] = value
+                while wanted in early:
+                    yield early.pop(wanted)
+                    wanted += 1
+        finally:
+            todo.leave()
     return mapped
 
 
-def multiprocess_reader(readers, use_pipe=True, queue_size=1000):
-    """Samples of several readers as they come; each reader runs in a thread of its own."""
-    def merged():
-        waiting = queue.Queue(queue_size)
+def _send_samples(reader, send):
+    """The life of a process of multiprocess_reader."""
+    try:
+        for sample in reader():
+            if sample is None:
+                raise ValueError('a sample of multiprocess_reader is None')
+            send(sample)
+        end = _End()
+    except Exception as error:
+        end = _End(error)
+    try:
+        send(end)
+    except Exception:  # an error that does not travel; its text does
+        send(_End(RuntimeError(f'{type(end.error).__name__}: {end.error}')))
 
-        def fill(reader):
+
+class _Processes:
+    """One process for each reader. They are ended with the iteration."""
+
+    def __init__(self, readers, senders):
+        context = multiprocessing.get_context('fork')  # readers are closures: they do not travel
+        self._all = [context.Process(target=_send_samples, args=pair, daemon=True)
+                     for pair in zip(readers, senders)]
+        for process in self._all:
+            process.start()
+
+    def check_alive(self):
+        for process in self._all:
+            if process.exitcode:
+                raise RuntimeError(f'a process of multiprocess_reader ended with {process.exitcode} '
+                                   'before its reader did')
+
+    def end(self):
+        for process in self._all:
+            process.terminate()
+            process.join()
+
+
+def _through_queue(readers, queue_size):
+    waiting = multiprocessing.get_context('fork').Queue(queue_size)
+    processes = _Processes(readers, [waiting.put] * len(readers))
+    ends = 0
+    try:
+        while ends < len(readers):
             try:
-                for sample in reader():
-                    waiting.put(sample)
-                waiting.put(_End())
-            except Exception as error:
-                waiting.put(_End(error))
-        for reader in readers:
-            threading.Thread(target=fill, args=(reader,), daemon=True).start()
-        yield from _drain(waiting, len(readers))
+                item = waiting.get(timeout=1)
+            except queue.Empty:
+                processes.check_alive()
+                continue
+            if not isinstance(item, _End):
+                yield item
+                continue
+            if item.error is not None:
+                raise item.error
+            ends += 1
+    finally:
+        processes.end()
+
+
+def _through_pipes(readers):
+    pipes = [multiprocessing.Pipe(duplex=False) for _ in readers]
+    processes = _Processes(readers, [sender.send for _, sender in pipes])
+    for _, sender in pipes:
+        sender.close()
+    waiting = [receiver for receiver, _ in pipes]
+    try:
+        while waiting:
+            for receiver in multiprocessing.connection.wait(waiting, timeout=1):
+                try:
+                    item = receiver.recv()
+                except EOFError:
+                    raise RuntimeError('a process of multiprocess_reader ended before its reader did') from None
+                if not isinstance(item, _End):
+                    yield item
+                    continue
+                if item.error is not None:
+                    raise item.error
+                waiting.remove(receiver)
+            processes.check_alive()
+    finally:
+        processes.end()
+        for receiver, _ in pipes:
+            receiver.close()
+
+
+def multiprocess_reader(readers, use_pipe=True, queue_size=1000):
+    """Samples of several readers as they come; each reader runs in a process of its own.
+
+    Samples travel through a pipe per process, or through one queue of queue_size.
+    """
+    readers = list(readers)
+    if not readers:
+        raise ValueError('multiprocess_reader needs at least one reader')
+
+    def merged():
+        yield from _through_pipes(readers) if use_pipe else _through_queue(readers, queue_size)
     return merged
