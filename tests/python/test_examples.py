@@ -15,6 +15,10 @@ PROGRAMS = [
     ['word2vec.py', 'dense'],
     ['understand_sentiment.py', 'conv'],
     ['understand_sentiment.py', 'stacked_lstm'],
+    ['image_classification.py', 'vgg'],
+    ['image_classification.py', 'resnet'],
+    ['recommender_system.py'],
+    ['label_semantic_roles.py'],
 ]
 
 
