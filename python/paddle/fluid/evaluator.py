@@ -1,8 +1,95 @@
-"""Evaluators inside programs: superseded by fluid.metrics, not built."""
+"""Evaluators inside programs: their counts are variables that every run adds to. See fluid.metrics too."""
+import numpy
+
+from . import layers, unique_name
 from .compiler import not_built
+from .framework import Program, program_guard
 
 __all__ = ['ChunkEvaluator', 'EditDistance', 'DetectionMAP']
 
-ChunkEvaluator = not_built('evaluator.ChunkEvaluator', 'use fluid.metrics.ChunkEvaluator')
-EditDistance = not_built('evaluator.EditDistance', 'use fluid.metrics.EditDistance')
+
+class Evaluator:
+    """states are what runs add to and reset() sets to zero; metrics are those of the last batch."""
+
+    def __init__(self, name):
+        self._name = name
+        self.states = []
+        self.metrics = []
+
+    def _create_state(self, suffix, dtype):
+        state = layers.create_global_var(name=unique_name.generate('_'.join([self._name, suffix])),
+                                         shape=[1], value=0, dtype=dtype, persistable=True)
+        self.states.append(state)
+        return state
+
+    def reset(self, executor, reset_program=None):
+        """Sets the counts to zero, before a pass over the data."""
+        reset_program = reset_program or Program()
+        with program_guard(reset_program):
+            for state in self.states:
+                layers.fill_constant(shape=state.shape, value=0.0, dtype=state.dtype,
+                                     out=_in(reset_program, state))
+        executor.run(reset_program)
+
+    def _counts(self, executor, eval_program):
+        eval_program = eval_program or Program()
+        with program_guard(eval_program):
+            fetched = [layers.assign(_in(eval_program, state)) for state in self.states]
+        return [value.item() for value in executor.run(eval_program, fetch_list=fetched)]
+
+
+def _in(program, state):
+    """The same variable, as another program names it."""
+    return program.current_block().create_var(name=state.name, shape=state.shape, dtype=state.dtype,
+                                              persistable=True)
+
+
+class ChunkEvaluator(Evaluator):
+    """Precision, recall and F1 of the chunks of all batches since reset()."""
+
+    def __init__(self, input, label, chunk_scheme, num_chunk_types, excluded_chunk_types=None):
+        super().__init__('chunk_eval')
+        self.num_infer_chunks = self._create_state('num_infer_chunks', 'int64')
+        self.num_label_chunks = self._create_state('num_label_chunks', 'int64')
+        self.num_correct_chunks = self._create_state('num_correct_chunks', 'int64')
+        *metrics, infer, labelled, correct = layers.chunk_eval(
+            input=input, label=label, chunk_scheme=chunk_scheme, num_chunk_types=num_chunk_types,
+            excluded_chunk_types=excluded_chunk_types)
+        for state, count in zip(self.states, (infer, labelled, correct)):
+            layers.sums(input=[state, count], out=state)
+        self.metrics.extend(metrics)
+
+    def eval(self, executor, eval_program=None):
+        infer, labelled, correct = self._counts(executor, eval_program)
+        precision = correct / infer if infer else 0.0
+        recall = correct / labelled if labelled else 0.0
+        f1 = 2 * precision * recall / (precision + recall) if correct else 0.0
+        return tuple(numpy.array([value], 'float32') for value in (precision, recall, f1))
+
+
+class EditDistance(Evaluator):
+    """The mean edit distance, and the share of sequences that have one, since reset()."""
+
+    def __init__(self, input, label, ignored_tokens=None):
+        super().__init__('edit_distance')
+        self.total_distance = self._create_state('total_distance', 'float32')
+        self.seq_num = self._create_state('seq_num', 'int64')
+        self.instance_error = self._create_state('instance_error', 'int64')
+        distances, seq_num = layers.edit_distance(input=input, label=label, ignored_tokens=ignored_tokens)
+        zero = layers.fill_constant(shape=[1], value=0.0, dtype='float32')
+        right = layers.reduce_sum(layers.cast(layers.equal(distances, zero), dtype='int64'))
+        total_distance = layers.reduce_sum(distances)
+        instance_error = layers.elementwise_sub(x=seq_num, y=right)
+        for state, count in zip(self.states, (total_distance, seq_num, instance_error)):
+            layers.sums(input=[state, count], out=state)
+        self.metrics.extend([total_distance, instance_error])
+
+    def eval(self, executor, eval_program=None):
+        total_distance, seq_num, instance_error = self._counts(executor, eval_program)
+        if seq_num == 0:
+            raise ValueError('EditDistance has seen no data: run the program first')
+        return (numpy.array([total_distance / seq_num], 'float32'),
+                numpy.array([instance_error / seq_num], 'float32'))
+
+
 DetectionMAP = not_built('evaluator.DetectionMAP', 'use fluid.metrics.DetectionMAP')
