@@ -12,11 +12,12 @@ from .param_attr import ParamAttr, WeightNormParamAttr
 from . import initializer, regularizer, clip
 from . import layers
 from . import average, backward, contrib, data_feeder, dygraph, evaluator, input, io, layer_helper
-from . import lod_tensor, metrics, nets, optimizer, parallel_executor, profiler, transpiler
+from . import dataset, incubate, lod_tensor, metrics, nets, optimizer, parallel_executor, profiler, transpiler
 from .backward import append_backward, gradients
 from .core import (CPUPlace, CUDAPinnedPlace, CUDAPlace, LoDTensor, LoDTensorArray, Scope)
 from .data import data
 from .data_feeder import DataFeeder
+from .dataset import DatasetFactory, InMemoryDataset, QueueDataset
 from .input import embedding, one_hot
 from .io import load, load_program_state, save, set_program_state
 from .lod_tensor import create_lod_tensor, create_random_int_lodtensor
@@ -36,8 +37,3 @@ def disable_dygraph():
 
 
 enable_imperative, disable_imperative = enable_dygraph, disable_dygraph
-
-
-def DatasetFactory():
-    raise NotImplementedError('fluid.DatasetFactory is not built yet in Trireme: feed batches with '
-                              'Executor.run')

@@ -1,11 +1,13 @@
 """Executor: runs programs. Checks its arguments, then makes one call into the engine."""
 import contextlib
+import time
 
 import numpy
 
 import _trireme as _C
 from _trireme import global_scope
 
+from ..reader import buffered
 from . import core
 from .compiler import CompiledProgram
 from .framework import (Operator, Program, Variable, _get_paddle_place, _schedules,
@@ -220,17 +222,47 @@ class Executor:
 
     def train_from_dataset(self, program=None, dataset=None, scope=None, thread=0, debug=False,
                            fetch_list=None, fetch_info=None, print_period=100, fetch_handler=None):
-        if dataset is None:
-            raise RuntimeError('dataset is needed and should be initialized')
-        raise NotImplementedError('Executor.train_from_dataset is not built yet: feed batches with '
-                                  'run()')
+        """Runs the program once for each batch of a dataset, one after the other.
+
+        thread says how many files are read at a time; what is computed does not depend on it.
+        """
+        self._run_from_dataset(program, dataset, scope, thread, debug, fetch_list, fetch_info,
+                               print_period, fetch_handler)
 
     def infer_from_dataset(self, program=None, dataset=None, scope=None, thread=0, debug=False,
                            fetch_list=None, fetch_info=None, print_period=100, fetch_handler=None):
+        """The same for a program that does not train."""
+        self._run_from_dataset(program, dataset, scope, thread, debug, fetch_list, fetch_info,
+                               print_period, fetch_handler)
+
+    def _run_from_dataset(self, program, dataset, scope, thread, debug, fetch_list, fetch_info,
+                          print_period, fetch_handler):
         if dataset is None:
             raise RuntimeError('dataset is needed and should be initialized')
-        raise NotImplementedError('Executor.infer_from_dataset is not built yet: feed batches with '
-                                  'run()')
+        if not hasattr(dataset, '_batches'):
+            raise TypeError(f'dataset must be made by fluid.DatasetFactory, got {type(dataset).__name__}')
+        thread = thread if thread > 0 else dataset._thread_num
+        if thread <= 0:
+            raise RuntimeError('You should set thread num first, either in Dataset or in '
+                               'Executor.train_from_dataset')
+        fetch_list = list(fetch_list or [])
+        fetch_info = list(fetch_info or [item if isinstance(item, str) else item.name for item in fetch_list])
+        assert len(fetch_list) == len(fetch_info), \
+            f'fetch_list has {len(fetch_list)} items, fetch_info {len(fetch_info)}'
+        watched = dict(fetch_handler.var_dict) if fetch_handler is not None else {}
+        began = looked = time.monotonic()
+        count = 0
+        for count, feed in enumerate(buffered(lambda: dataset._batches(thread), 8)(), 1):
+            values = self.run(program, feed=feed, fetch_list=fetch_list + list(watched.values()),
+                              scope=scope, return_numpy=False)
+            if fetch_list and count % print_period == 0:
+                shown = ', '.join(f'{info}: {numpy.array(value)}' for info, value in zip(fetch_info, values))
+                print(f'batch: {count}, {shown}')
+            if watched and time.monotonic() - looked >= fetch_handler.period_secs:
+                looked = time.monotonic()
+                fetch_handler.handler(dict(zip(watched, map(numpy.array, values[len(fetch_list):]))))
+        if debug:
+            print(f'{count} batches in {time.monotonic() - began:.3f} s, {thread} files read at a time')
 
 
 def _write_scheduled_rate(program, scope):

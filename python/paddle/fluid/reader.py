@@ -228,7 +228,9 @@ class DataLoader:
 
     @staticmethod
     def from_dataset(dataset, places, drop_last=True):
-        raise NotImplementedError('DataLoader.from_dataset is not built yet in Trireme')
+        """Iterates over the batches of a dataset (fluid.DatasetFactory)."""
+        loader = _GeneratorLoader(None, 8, True, True, False, drop_last)
+        return loader._set(lambda: dataset._batches(dataset._thread_num), places)
 
 
 class PyReader(_GeneratorLoader):
