@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "compile/graph_check.h"
 #include "compile/passes.h"
 
 namespace trireme {
@@ -17,17 +18,34 @@ constexpr std::array kPipeline = {
 
 }  // namespace
 
+namespace {
+
+void run_inner_passes(Graph& graph, const std::vector<std::string>& off) {
+  for (Node& node : graph.nodes) {
+    for (Region& region : node.regions) {
+      for (const Pass& pass : kPipeline) {
+        if (std::find(off.begin(), off.end(), pass.name) == off.end()) pass.run(*region.graph);
+      }
+      run_inner_passes(*region.graph, off);
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<PassReport> run_passes(Graph& graph, const std::vector<std::string>& off) {
+  const bool check = check_between_passes.load(std::memory_order_relaxed);
+  if (check) check_graph(graph, "after lowering");
   std::vector<PassReport> reports;
   for (const Pass& pass : kPipeline) {
     if (std::find(off.begin(), off.end(), pass.name) != off.end()) continue;
     const size_t before = graph.nodes.size();
     pass.run(graph);
+    if (check) check_graph(graph, pass.name);
     reports.push_back({pass.name, before, graph.nodes.size()});
   }
-  for (Node& node : graph.nodes) {
-    for (Region& region : node.regions) run_passes(*region.graph, off);
-  }
+  run_inner_passes(graph, off);
+  if (check) check_graph(graph, "after the passes of sub-blocks");
   return reports;
 }
 

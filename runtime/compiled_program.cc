@@ -101,6 +101,7 @@ int CompiledProgram::shards() const {
 
 RunOptions CompiledProgram::with_threads(RunOptions options) const {
   if (exec_.num_threads > 0) options.threads = std::min(exec_.num_threads, num_threads());
+  options.graphviz = build_.debug_graphviz_path;
   return options;
 }
 
@@ -144,7 +145,7 @@ std::vector<Replicas::Result> CompiledProgram::run(Executor& executor,
                                with_threads(std::move(options)));
 }
 
-std::string CompiledProgram::explain() const {
+std::string CompiledProgram::explain(const Executor* ran_by) const {
   std::ostringstream out;
   out << "devices: " << (data_parallel_ ? devices() : 1) << " CPU, threads: "
       << (exec_.num_threads > 0 ? std::min(exec_.num_threads, num_threads()) : num_threads())
@@ -162,6 +163,7 @@ std::string CompiledProgram::explain() const {
   };
   print("build strategy", trireme::explain(build_));
   print("execution strategy", trireme::explain(exec_));
+  if (ran_by) out << ran_by->report(*program_);
   return out.str();
 }
 

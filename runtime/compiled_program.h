@@ -46,7 +46,9 @@ class CompiledProgram {
                                     const std::vector<std::string>& fetches,
                                     RunOptions options = {});
 
-  std::string explain() const;
+  // Every knob with its answer; with the executor that ran it, also the plan: passes, memory,
+  // kernels.
+  std::string explain(const Executor* ran_by = nullptr) const;
 
  private:
   RunOptions with_threads(RunOptions options) const;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <shared_mutex>
+#include <sstream>
 
+#include "compile/graphviz.h"
 #include "compile/lower.h"
 #include "compile/pipeline.h"
 #include "compile/plan.h"
@@ -115,8 +117,9 @@ struct Executor::Key {
 // A plan and the frames that are not running. Frames hold memory and bindings between steps.
 struct Executor::Compiled {
   Key key;
-  std::unique_ptr<Plan> plan;           // one device
-  std::unique_ptr<Replicas> replicas;   // several; run by one caller at a time
+  std::unique_ptr<Plan> plan;          // one device
+  std::unique_ptr<Replicas> replicas;  // several; run by one caller at a time
+  std::vector<PassReport> passes;
   std::vector<std::string> feed_names;  // by the plan's feed number
   std::mutex mutex;
   std::vector<std::unique_ptr<Frame>> idle;
@@ -247,6 +250,7 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
     graph = lower(program, request);
   }
 
+  if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_before");
   auto compiled = std::make_shared<Compiled>();
   for (const auto& feed : graph.feeds) compiled->feed_names.push_back(feed.name);
   if (key.replicated()) {
@@ -255,9 +259,11 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
         cut_for_data_parallel(std::move(graph), loss_gradient), key.devices,
         Replicas::Options{.weighted = loss_gradient == LossGradient::weighted,
                           .tree = key.parallel.tree,
-                          .passes_off = options.passes_off});
+                          .passes_off = options.passes_off,
+                          .graphviz = options.graphviz});
   } else {
-    run_passes(graph, options.passes_off);
+    compiled->passes = run_passes(graph, options.passes_off);
+    if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_after");
     compiled->plan = make_plan(std::move(graph));
   }
   compiled->key = std::move(key);
@@ -389,6 +395,27 @@ std::vector<Replicas::Result> Executor::run_parallel(const Program& program,
     results = compiled->replicas->run(inputs, samples, scope, settings);
   });
   return results;
+}
+
+std::string Executor::report(const Program& program) const {
+  std::lock_guard lock(mutex_);
+  for (const auto& entry : cache_) {
+    if (entry->key.program != program.id()) continue;
+    std::lock_guard frames(entry->mutex);
+    std::ostringstream out;
+    out << "passes\n";
+    for (const PassReport& pass : entry->replicas ? entry->replicas->passes() : entry->passes) {
+      out << "  " << pass.name << ": " << pass.nodes_before << " nodes before, " << pass.nodes_after
+          << " after\n";
+    }
+    if (entry->replicas) {
+      out << entry->replicas->report();
+    } else if (!entry->idle.empty()) {
+      out << entry->idle.back()->report();
+    }
+    return out.str();
+  }
+  return "no plan yet: the program has not run\n";
 }
 
 void Executor::drop_temporaries(const Program& program) {

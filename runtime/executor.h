@@ -27,6 +27,7 @@ struct RunOptions {
   int threads = 0;               // 0: num_threads() (core/flags.h). Results do not depend on it
   size_t cut_bytes = kCutBytes;  // instructions that touch less run whole
   std::vector<std::string> passes_off = {};  // passes not to run; all of them: the oracle
+  std::string graphviz = {};  // where a new plan's graph is drawn, before and after the passes
 };
 
 // Counts since the executor was made: why a step was slow.
@@ -61,7 +62,9 @@ class Executor {
                                              const ParallelOptions& parallel,
                                              RunOptions options = {});
   void drop_temporaries(const Program& program);  // memory kept between steps of its plans
-  void close();                                   // later runs are refused; may be called again
+  // The plan that ran last for this program: passes, memory with its largest owners, kernels.
+  std::string report(const Program& program) const;
+  void close();  // later runs are refused; may be called again
   Place place() const { return place_; }
   ExecutorCounters counters() const;
 

@@ -345,6 +345,7 @@ void Frame::bind_instruction(int index) {
     std::string why_not;
     if (std::optional<BoundKernel> made = kernel.make(view, &why_not)) {
       bound.kernel = std::move(*made);
+      bound.chosen = &kernel;
       bound.cut = touched >= settings_->cut_bytes;
       const size_t scratch = bound.kernel.scratch;
       if (scratch > scratch_bytes()) scratch_ = Buffer::allocate(scratch);

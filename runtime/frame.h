@@ -52,6 +52,8 @@ class Frame : public RunContext {
   size_t bind_count() const { return binds_; }  // segments bound so far
   size_t arena_bytes() const { return arena_ ? arena_->size() : 0; }
   size_t scratch_bytes() const { return scratch_ ? scratch_->size() : 0; }
+  // As bound now: the memory with its largest owners, the kernels by op.
+  std::string report() const;
 
   // RunContext
   void run_region(int index, StepScopes* keep) override;
@@ -67,6 +69,7 @@ class Frame : public RunContext {
  private:
   struct Bound {
     BoundKernel kernel;
+    const Kernel* chosen = nullptr;
     std::vector<Variable*> ins, outs;
     bool cut = false;  // worth sharing out: by shape alone, whoever runs it
   };

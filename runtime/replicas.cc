@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "compile/pipeline.h"
+#include "compile/graphviz.h"
 #include "core/text.h"
 #include "core/warning.h"
 
@@ -102,9 +102,15 @@ bool equal_bytes(const Tensor& a, const Tensor& b) {
 
 Replicas::Replicas(ParallelGraphs graphs, int devices, const Options& options)
     : graphs_(std::move(graphs)), options_(options) {
-  run_passes(graphs_.replica, options.passes_off);
-  run_passes(graphs_.update, options.passes_off);
+  passes_ = run_passes(graphs_.replica, options.passes_off);
+  for (const PassReport& pass : run_passes(graphs_.update, options.passes_off)) {
+    passes_.push_back(pass);
+  }
   refuse_inner_exchanges(graphs_.replica, false);
+  if (!options.graphviz.empty()) {
+    draw_graph(graphs_.replica, options.graphviz + "_after");
+    draw_graph(graphs_.update, options.graphviz + "_update_after");
+  }
   replica_ = make_plan(std::move(graphs_.replica));
   for (size_t i = 0; i < replica_->instructions.size(); ++i) {
     const Node& node = replica_->graph.nodes[replica_->instructions[i].node];
@@ -345,6 +351,12 @@ void Replicas::merge_states(const std::vector<double>& shares) {
 void Replicas::drop_temporaries() {
   for (auto& frame : frames_) frame = std::make_unique<Frame>(*replica_);
   if (update_) update_frame_ = std::make_unique<Frame>(*update_);
+}
+
+std::string Replicas::report() const {
+  std::string text = "each device\n" + frames_[0]->report();
+  if (update_frame_) text += "update, once\n" + update_frame_->report();
+  return text;
 }
 
 size_t Replicas::arena_bytes() const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compile/data_parallel.h"
+#include "compile/pipeline.h"
 #include "compile/plan.h"
 #include "core/scope.h"
 #include "runtime/frame.h"
@@ -22,6 +23,7 @@ class Replicas {
     bool weighted = true;  // each replica's loss gradient is its share; else 1
     bool tree = false;     // gradients are summed as a binary tree; else one after another
     std::vector<std::string> passes_off = {};
+    std::string graphviz = {};  // where the graph after the passes is drawn
   };
   Replicas(ParallelGraphs graphs, int devices, const Options& options);
 
@@ -39,6 +41,8 @@ class Replicas {
   }
   void drop_temporaries();  // all memory between steps goes back; the next run makes it again
   size_t arena_bytes() const;
+  const std::vector<PassReport>& passes() const { return passes_; }
+  std::string report() const;  // of one replica and of the update
 
  private:
   void make_local_scopes(Scope& scope);
@@ -56,6 +60,7 @@ class Replicas {
   std::vector<std::unique_ptr<Frame>> frames_;
   std::unique_ptr<Frame> update_frame_;
   Options options_;
+  std::vector<PassReport> passes_;
   std::vector<int> random_;  // instructions that draw numbers
   uint64_t scope_id_ = 0;
   std::vector<Scope*> scopes_;  // by replica; 0 is the run scope

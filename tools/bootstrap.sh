@@ -34,6 +34,7 @@ python3-numpy       module   numpy
 python3-pytest      module   pytest
 python3-sklearn     module   sklearn
 python3-matplotlib  module   matplotlib
+graphviz            command  dot
 '
 lint_needs='
 clang               command  clang++

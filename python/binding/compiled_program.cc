@@ -152,7 +152,7 @@ void bind_compiled_program(py::module_& m) {
            [](const CompiledProgram& self, Executor& executor) {
              executor.drop_temporaries(*self.program());
            })
-      .def("explain", &CompiledProgram::explain)
+      .def("explain", &CompiledProgram::explain, py::arg("ran_by") = nullptr)
       .def_property_readonly("devices", &CompiledProgram::devices)
       .def_property_readonly("is_data_parallel", &CompiledProgram::is_data_parallel);
 }

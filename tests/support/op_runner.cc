@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compile/graph_check.h"
 #include "core/text.h"
 #include "ir/schema.h"
 
 namespace trireme::testing {
 namespace {
+
+// Every graph that a test compiles is checked after lowering and after each pass.
+const bool checks_graphs = (check_between_passes = true);
 
 std::string var_name(const std::string& slot, size_t i) { return cat(slot, "_", i); }
 

@@ -40,6 +40,7 @@ class CompiledProgram:
         self._build_strategy_given = build_strategy is not None
         self._engine = _C.CompiledProgram(program_or_graph, build_strategy or BuildStrategy())
         self._share_vars_from = None  # kept alive with its parameters
+        self._ran_by = None
         self._from_environment = False
 
     @property
@@ -79,8 +80,9 @@ class CompiledProgram:
     _with_inference_optimize = with_inference_optimize
 
     def explain(self):
-        """What every knob of the strategies does here, the devices and the threads."""
-        return self._engine.explain()
+        """What every knob of the strategies does here, the devices and the threads; after a run
+        also the plan: passes, memory with its largest owners, kernels."""
+        return self._engine.explain(self._ran_by)
 
     def _device_count(self):
         if self._is_data_parallel and self._from_environment:
@@ -89,6 +91,7 @@ class CompiledProgram:
 
     def _run(self, engine, feed, names, scope, return_numpy, return_merged, use_prune):
         self._device_count()
+        self._ran_by = engine
         return self._engine.run(engine, self._checked_feed(feed), names, scope, return_numpy,
                                 return_merged, use_prune)
 

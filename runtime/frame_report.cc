@@ -1,0 +1,75 @@
+// What a bound frame needs and does, told to people.
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "core/text.h"
+#include "runtime/frame.h"
+
+namespace trireme {
+namespace {
+
+constexpr size_t kOwnersShown = 10;
+
+std::string bytes_text(size_t bytes) {
+  std::ostringstream out;
+  out.precision(3);
+  if (bytes < 10000) {
+    out << bytes << " B";
+  } else if (bytes < 10000000) {
+    out << static_cast<double>(bytes) / 1e3 << " kB";
+  } else {
+    out << static_cast<double>(bytes) / 1e6 << " MB";
+  }
+  return out.str();
+}
+
+std::string place_of(const Node& node) {
+  if (!node.origin) return node.schema->type();
+  if (!node.origin->line.known()) return node.origin->op_type;
+  return cat(node.origin->op_type, " at ", node.origin->line.file, ":", node.origin->line.line);
+}
+
+}  // namespace
+
+std::string Frame::report() const {
+  std::ostringstream out;
+  struct Owner {
+    size_t bytes;
+    int value;
+  };
+  std::vector<Owner> owners;
+  size_t values = 0;  // bytes they would take side by side
+  std::map<std::string, std::map<std::string, size_t>> kernels;
+  for (size_t i = 0; i < plan_.instructions.size(); ++i) {
+    const Node& node = plan_.graph.nodes[plan_.instructions[i].node];
+    if (bound_[i].chosen) ++kernels[node.schema->type()][bound_[i].chosen->name];
+    for (int value : node.outs) {
+      if (value < 0 || plan_.lifetimes[plan_.slot_of[value]].segment < 0) continue;
+      if (!facts_[value].shape.known()) continue;
+      const size_t bytes =
+          static_cast<size_t>(facts_[value].shape.count()) * size_of(facts_[value].dtype);
+      values += bytes;
+      owners.push_back({bytes, value});
+    }
+  }
+  out << "memory\n  arena " << bytes_text(arena_bytes()) << " for values of " << bytes_text(values)
+      << ", scratch " << bytes_text(scratch_bytes()) << "\n";
+  std::stable_sort(owners.begin(), owners.end(),
+                   [](const Owner& a, const Owner& b) { return a.bytes > b.bytes; });
+  for (size_t i = 0; i < std::min(owners.size(), kOwnersShown); ++i) {
+    const ValueInfo& info = facts_[owners[i].value];
+    const Node& node = plan_.graph.nodes[plan_.graph.values[owners[i].value].node];
+    out << "  " << bytes_text(owners[i].bytes) << " " << info.name << " " << name_of(info.dtype)
+        << " " << info.shape << " of " << place_of(node) << "\n";
+  }
+  out << "kernels\n";
+  for (const auto& [type, chosen] : kernels) {
+    out << "  " << type << ":";
+    for (const auto& [name, count] : chosen) out << " " << name << " x" << count;
+    out << "\n";
+  }
+  return out.str();
+}
+
+}  // namespace trireme
