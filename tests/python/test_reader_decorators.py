@@ -115,3 +115,15 @@ def test_fluid_io_has_them_too():
     for name in paddle.reader.__all__:
         assert getattr(fluid.io, name) is getattr(paddle.reader, name)
     assert paddle.reader.decorator.shuffle is shuffle
+
+
+def test_trainers_get_batches_in_turn(monkeypatch):
+    reader = fluid.contrib.reader.distributed_batch_reader
+    assert list(reader(numbers(5))()) == [0, 1, 2, 3, 4]
+    monkeypatch.setenv('PADDLE_TRAINERS_NUM', '2')
+    assert list(reader(numbers(5))()) == [0, 2]
+    monkeypatch.setenv('PADDLE_TRAINER_ID', '1')
+    assert list(reader(numbers(5))()) == [1, 3]
+    monkeypatch.setenv('PADDLE_TRAINER_ID', '2')
+    with pytest.raises(ValueError, match='PADDLE_TRAINER_ID is 2'):
+        reader(numbers(5))

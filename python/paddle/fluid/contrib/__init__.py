@@ -1,4 +1,6 @@
-"""fluid.contrib: what is named here says that it is not built yet."""
+"""fluid.contrib: what is not built yet says so when it is named."""
+from . import reader
+from .reader import distributed_batch_reader
 
 
 def __getattr__(name):
