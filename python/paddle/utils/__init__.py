@@ -1,0 +1,5 @@
+"""What old programs take from paddle.utils: plots of their costs."""
+from . import plot
+from .plot import Ploter
+
+__all__ = ['Ploter']
