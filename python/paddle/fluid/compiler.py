@@ -42,6 +42,11 @@ class CompiledProgram:
         self._share_vars_from = None  # kept alive with its parameters
         self._ran_by = None
         self._from_environment = False
+        self._predictor = None
+
+    @property
+    def _is_inference(self):
+        return self._predictor is not None
 
     @property
     def _is_data_parallel(self):
@@ -53,6 +58,7 @@ class CompiledProgram:
         if loss_name is not None and not isinstance(loss_name, str):
             raise TypeError(f'loss_name must be a str, got {type(loss_name).__name__}: '
                             'pass the name of the loss, loss.name')
+        assert not self._is_inference, 'a predictor cannot run on several devices too'
         if build_strategy is not None and not isinstance(build_strategy, BuildStrategy):
             raise TypeError('build_strategy must be a BuildStrategy, '
                             f'got {type(build_strategy).__name__}')
@@ -74,8 +80,13 @@ class CompiledProgram:
         return self
 
     def with_inference_optimize(self, config):
-        raise NotImplementedError('CompiledProgram.with_inference_optimize is not built yet in '
-                                  'Trireme: run the loaded inference Program itself')
+        """Executor.run then takes a list of PaddleTensors and gives those of a predictor. Returns self."""
+        from . import inference
+        assert isinstance(config, (inference.NativeConfig, inference.AnalysisConfig)), \
+            f'config must be a NativeConfig or an AnalysisConfig, got {type(config).__name__}'
+        assert not self._is_data_parallel, 'a program on several devices cannot be a predictor too'
+        self._predictor = inference.create_paddle_predictor(config)
+        return self
 
     _with_inference_optimize = with_inference_optimize
 
@@ -90,6 +101,8 @@ class CompiledProgram:
         return self._engine.devices
 
     def _run(self, engine, feed, names, scope, return_numpy, return_merged, use_prune):
+        if self._is_inference and not isinstance(feed, dict):
+            return self._predictor.run(feed)
         self._device_count()
         self._ran_by = engine
         return self._engine.run(engine, self._checked_feed(feed), names, scope, return_numpy,

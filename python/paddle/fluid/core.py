@@ -123,6 +123,9 @@ def _set_fuse_parameter_memory_size(size):
 def __getattr__(name):
     if name.startswith('__'):
         raise AttributeError(name)
+    from . import inference
+    if name in inference.__all__:
+        return getattr(inference, name)
     raise AttributeError(
         f'paddle.fluid.core has no {name}: Trireme is another engine than the original\'s core, and '
         'offers those of its names that programs use')
