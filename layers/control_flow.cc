@@ -121,32 +121,47 @@ void While::complete() {
                    user_line());
 }
 
+namespace {
+
+// The loop variables become what the body returned.
+void carry_over(const LayerHelper& helper, std::vector<Var*> next, const std::vector<Var*>& vars,
+                const SourceLine& line) {
+  const LineScope scope(line);
+  if (next.size() != vars.size()) {
+    throw helper
+        .error(cat("body returns ", next.size(), " variables but there are ", vars.size(),
+                   " loop_vars"))
+        .fix("return one variable for each loop variable, in their order");
+  }
+  // A loop variable that becomes another one must be read before that one is written.
+  for (size_t i = 0; i < next.size(); ++i) {
+    const bool other =
+        next[i] != vars[i] && std::find(vars.begin(), vars.end(), next[i]) != vars.end();
+    if (other) next[i] = &assign(*next[i]);
+  }
+  for (size_t i = 0; i < next.size(); ++i) {
+    if (next[i] != vars[i]) assign(*next[i], vars[i]);
+  }
+}
+
+}  // namespace
+
+// Ops of the caller's functions keep the caller's lines: no LineScope is open while they run.
 std::vector<Var*> while_loop(const BuildCondition& condition, const BuildNext& body, Vars loop_vars,
                              bool is_test, const std::string& name, SourceLine line) {
-  const LineScope scope(line);
   const LayerHelper helper("while_loop", name);
-  if (loop_vars.empty()) throw helper.error("loop_vars is empty").fix("give at least one variable");
+  if (loop_vars.empty()) {
+    const LineScope scope(line);
+    throw helper.error("loop_vars is empty").fix("give at least one variable");
+  }
   const std::vector<Var*>& vars = loop_vars.list();
   Var& holds = condition(vars);
   While loop(holds, is_test, name, line);
   loop.run([&] {
-    std::vector<Var*> next = body(vars);
-    if (next.size() != vars.size()) {
-      throw helper
-          .error(cat("body returns ", next.size(), " variables but there are ", vars.size(),
-                     " loop_vars"))
-          .fix("return one variable for each loop variable, in their order");
-    }
-    // A loop variable that becomes another one must be read before that one is written.
-    for (size_t i = 0; i < next.size(); ++i) {
-      const bool other =
-          next[i] != vars[i] && std::find(vars.begin(), vars.end(), next[i]) != vars.end();
-      if (other) next[i] = &assign(*next[i]);
-    }
-    for (size_t i = 0; i < next.size(); ++i) {
-      if (next[i] != vars[i]) assign(*next[i], vars[i]);
-    }
-    assign(condition(vars), &holds);
+    carry_over(helper, body(vars), vars, line);
+    Var& again = condition(vars);
+    const LineScope scope(line);
+    if (&again != &holds) assign(again, &holds);
   });
   return vars;
 }
@@ -172,7 +187,9 @@ std::vector<Var*> run_branch(const LayerHelper& helper, Var& condition, const Bu
   if (!build) return results;
   ConditionalBlock block(condition, /*is_scalar_condition=*/true, {}, line);
   block.run([&] {
-    for (Var* var : build()) results.push_back(&copy_to_parent(helper, *var));
+    const std::vector<Var*> made = build();
+    const LineScope scope(line);
+    for (Var* var : made) results.push_back(&copy_to_parent(helper, *var));
   });
   return results;
 }
@@ -181,12 +198,15 @@ std::vector<Var*> run_branch(const LayerHelper& helper, Var& condition, const Bu
 
 std::vector<Var*> cond(Var& pred, const Build& true_fn, const Build& false_fn,
                        const std::string& name, SourceLine line) {
-  const LineScope scope(line);
   LayerHelper helper("cond", name);
-  helper.check_dtype(pred, "pred", {DType::boolean});
+  {
+    const LineScope scope(line);
+    helper.check_dtype(pred, "pred", {DType::boolean});
+  }
   const std::vector<Var*> of_true = run_branch(helper, pred, true_fn, line);
   std::vector<Var*> of_false;
-  if (false_fn) of_false = run_branch(helper, logical_not(pred), false_fn, line);
+  if (false_fn) of_false = run_branch(helper, logical_not(pred, nullptr, line), false_fn, line);
+  const LineScope scope(line);
   if (of_true.size() != of_false.size()) {
     throw helper
         .error(cat("true_fn returns ", of_true.size(), " variables and false_fn ", of_false.size()))
@@ -215,9 +235,10 @@ std::vector<Var*> cond(Var& pred, const Build& true_fn, const Build& false_fn,
 
 std::vector<Var*> case_(std::vector<std::pair<Var*, Build>> pairs, Build otherwise,
                         const std::string& name, SourceLine line) {
-  const LineScope scope(line);
-  const LayerHelper helper("case", name);
-  if (pairs.empty()) throw helper.error("pred_fn_pairs is empty").fix("give at least one pair");
+  if (pairs.empty()) {
+    const LineScope scope(line);
+    throw LayerHelper("case", name).error("pred_fn_pairs is empty").fix("give at least one pair");
+  }
   if (!otherwise) {
     otherwise = pairs.back().second;
     pairs.pop_back();
@@ -233,17 +254,19 @@ std::vector<Var*> case_(std::vector<std::pair<Var*, Build>> pairs, Build otherwi
 
 std::vector<Var*> switch_case(Var& branch_index, std::map<int, Build> branches, Build otherwise,
                               const std::string& name, SourceLine line) {
-  const LineScope scope(line);
-  const LayerHelper helper("switch_case", name);
-  helper.check_dtype(branch_index, "branch_index", {DType::uint8, DType::int32, DType::int64});
-  if (branches.empty()) throw helper.error("branch_fns is empty").fix("give at least one branch");
-  if (!otherwise) otherwise = branches.rbegin()->second;
-  Var& index =
-      branch_index.dtype() == DType::int64 ? branch_index : cast(branch_index, DType::int64);
   std::vector<std::pair<Var*, Build>> pairs;
-  for (auto& [number, build] : branches) {
-    Var& same = equal(index, fill_constant({1}, DType::int64, number));
-    pairs.emplace_back(&same, std::move(build));
+  {
+    const LineScope scope(line);
+    const LayerHelper helper("switch_case", name);
+    helper.check_dtype(branch_index, "branch_index", {DType::uint8, DType::int32, DType::int64});
+    if (branches.empty()) throw helper.error("branch_fns is empty").fix("give at least one branch");
+    if (!otherwise) otherwise = branches.rbegin()->second;
+    Var& index =
+        branch_index.dtype() == DType::int64 ? branch_index : cast(branch_index, DType::int64);
+    for (auto& [number, build] : branches) {
+      Var& same = equal(index, fill_constant({1}, DType::int64, number));
+      pairs.emplace_back(&same, std::move(build));
+    }
   }
   return case_(std::move(pairs), std::move(otherwise), name, line);
 }
@@ -256,17 +279,20 @@ IfElse::IfElse(Var& cond, const std::string& name, SourceLine line)
       sides_{ConditionalBlock(
                  [&]() -> Var& {
                    const LineScope scope(line);
+                   LayerHelper("ifelse", name_).check_dtype(cond, "cond", {DType::boolean});
                    return logical_not(cond);
                  }(),
                  false, {}, line),
-             ConditionalBlock(cond, false, {}, line)} {
-  const LineScope scope(line);
-  LayerHelper("ifelse", name_).check_dtype(cond, "cond", {DType::boolean});
-}
+             ConditionalBlock(cond, false, {}, line)} {}
 
 SubBlock& IfElse::side(bool of_true) { return sides_[of_true]; }
 
-void IfElse::enter(bool of_true) { inside_ = of_true; }
+void IfElse::enter(bool of_true) {
+  if (inside_) {
+    throw LayerHelper("ifelse", name_).error("true_block and false_block are one in the other");
+  }
+  inside_ = of_true;
+}
 void IfElse::leave() { inside_.reset(); }
 
 void IfElse::run_side(bool of_true, const std::function<void()>& build) {

@@ -24,7 +24,8 @@ Var& measure(LayerHelper& helper, DType dtype) {
 Var& warpctc(Var& input, Var& label, const WarpCtcOptions& options, SourceLine line) {
   const LineScope scope(line);
   LayerHelper helper("warpctc");
-  VarSlots inputs = {{"Logits", input}, {"Label", label}};
+  Var& labels = label.dtype() == DType::int32 ? label : cast(label, DType::int32, line);
+  VarSlots inputs = {{"Logits", input}, {"Label", labels}};
   add(inputs, "LogitsLength", options.input_length);
   add(inputs, "LabelLength", options.label_length);
   Var& loss = helper.create_variable_for_type_inference(input.dtype());

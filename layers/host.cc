@@ -23,6 +23,7 @@ Var& print(Var& input, const PrintOptions& options, SourceLine line) {
                     {"print_tensor_name", options.print_tensor_name},
                     {"print_tensor_type", options.print_tensor_type},
                     {"print_tensor_shape", options.print_tensor_shape},
+                    {"print_tensor_layout", options.print_tensor_layout},
                     {"print_tensor_lod", options.print_tensor_lod},
                     {"print_phase", phase}});
   return out;

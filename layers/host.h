@@ -16,6 +16,7 @@ struct PrintOptions {
   bool print_tensor_name = true;
   bool print_tensor_type = true;
   bool print_tensor_shape = true;
+  bool print_tensor_layout = true;
   bool print_tensor_lod = true;
   std::string print_phase = "both";  // forward, backward, both
 };

@@ -152,6 +152,16 @@ Var& logical_not(Var& x, Var* out, SourceLine line) {
   return logical("logical_not", {{"X", x}}, out);
 }
 
+Var& is_empty(Var& x, Var* cond, SourceLine line) {
+  const LineScope scope(line);
+  LayerHelper helper("is_empty");
+  Var& out = cond ? *cond : helper.create_variable_for_type_inference(DType::boolean);
+  if (cond) helper.check_dtype(out, "cond", {DType::boolean});
+  out.set_stop_gradient(true);
+  helper.append_op("is_empty", {{"X", x}}, {{"Out", out}});
+  return out;
+}
+
 Var& cos_sim(Var& x, Var& y, SourceLine line) {
   const LineScope scope(line);
   LayerHelper helper("cos_sim");

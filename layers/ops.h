@@ -164,6 +164,8 @@ inline Var& equal(Var& x, Var& y, Var* cond = nullptr, SourceLine line = SourceL
 Var& logical_and(Var& x, Var& y, Var* out = nullptr, SourceLine line = SourceLine::here());
 Var& logical_or(Var& x, Var& y, Var* out = nullptr, SourceLine line = SourceLine::here());
 Var& logical_not(Var& x, Var* out = nullptr, SourceLine line = SourceLine::here());
+// Whether x has no elements: one bool, written to `cond` when given.
+Var& is_empty(Var& x, Var* cond = nullptr, SourceLine line = SourceLine::here());
 
 Var& cos_sim(Var& x, Var& y, SourceLine line = SourceLine::here());
 Var& merge_selected_rows(Var& x, SourceLine line = SourceLine::here());

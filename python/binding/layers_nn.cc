@@ -104,6 +104,58 @@ void bind_norms(py::module_& m) {
       "name"_a = none, "moving_mean_name"_a = none, "moving_variance_name"_a = none,
       "do_model_average_for_mean_and_var"_a = true, "use_global_stats"_a = false);
   m.def(
+      "inplace_abn",
+      [](Var& input, const Text& act, bool is_test, const py::object& momentum, double epsilon,
+         const ParamArg& param_attr, const ParamArg& bias_attr, const std::string& data_layout,
+         const Text& name, const Text& moving_mean_name, const Text& moving_variance_name,
+         bool do_model_average, bool use_global_stats, double act_alpha) {
+        const Momentum given(momentum);
+        return &layers::inplace_abn(input,
+                                    {{act, is_test, given.value, given.var, epsilon, param_attr,
+                                      bias_attr, data_layout, true, name, moving_mean_name,
+                                      moving_variance_name, do_model_average, use_global_stats},
+                                     act_alpha},
+                                    python_line());
+      },
+      "input"_a, "act"_a = none, "is_test"_a = false, "momentum"_a = 0.9, "epsilon"_a = 1e-05,
+      "param_attr"_a = none, "bias_attr"_a = none, "data_layout"_a = "NCHW", "name"_a = none,
+      "moving_mean_name"_a = none, "moving_variance_name"_a = none,
+      "do_model_average_for_mean_and_var"_a = true, "use_global_stats"_a = false,
+      "act_alpha"_a = 1.0);
+  m.def(
+      "data_norm",
+      [](Var& input, const Text& act, double epsilon, const py::object& param_attr,
+         const std::string& data_layout, bool in_place, const Text& name, const Text&, const Text&,
+         bool,  // of moving statistics: has none, as in the original
+         int slot_dim, bool sync_stats, double summary_decay_rate, bool enable_scale_and_shift) {
+        layers::DataNormOptions options{.act = act,
+                                        .epsilon = epsilon,
+                                        .data_layout = data_layout,
+                                        .in_place = in_place,
+                                        .name = name,
+                                        .slot_dim = slot_dim,
+                                        .sync_stats = sync_stats,
+                                        .summary_decay_rate = summary_decay_rate,
+                                        .enable_scale_and_shift = enable_scale_and_shift};
+        if (py::isinstance<py::dict>(param_attr)) {
+          const auto given = param_attr.cast<py::dict>();
+          const auto take = [&](const char* key, double& value) {
+            if (given.contains(key)) value = given[key].cast<double>();
+          };
+          take("batch_size", options.batch_size);
+          take("batch_sum", options.batch_sum);
+          take("batch_square", options.batch_square);
+          take("scale_w", options.scale_w);
+          take("bias", options.bias);
+        }
+        return &layers::data_norm(input, options, python_line());
+      },
+      "input"_a, "act"_a = none, "epsilon"_a = 1e-05, "param_attr"_a = none,
+      "data_layout"_a = "NCHW", "in_place"_a = false, "name"_a = none, "moving_mean_name"_a = none,
+      "moving_variance_name"_a = none, "do_model_average_for_mean_and_var"_a = true,
+      "slot_dim"_a = -1, "sync_stats"_a = false, "summary_decay_rate"_a = 0.9999999,
+      "enable_scale_and_shift"_a = false);
+  m.def(
       "layer_norm",
       [](Var& input, bool scale, bool shift, int begin_norm_axis, double epsilon,
          const ParamArg& param_attr, const ParamArg& bias_attr, const Text& act, const Text& name) {

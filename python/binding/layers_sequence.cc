@@ -1,7 +1,9 @@
 // Layers over sequences: layers/sequence.h.
 #include "layers/sequence.h"
 
+#include "layers/initializer.h"
 #include "python/binding/casters.h"
+#include "python/binding/kept.h"
 
 namespace trireme::binding {
 
@@ -77,6 +79,21 @@ void bind_layers_sequence(py::module_& m) {
       "input"_a, "size"_a, "param_attr"_a = none, "bias_attr"_a = none, "is_reverse"_a = false,
       "gate_activation"_a = "sigmoid", "candidate_activation"_a = "tanh", "h_0"_a = none,
       "origin_mode"_a = false);
+  m.def(
+      "lstm",
+      [](Var& input, Var& init_h, Var& init_c, int max_len, int hidden_size, int num_layers,
+         double dropout_prob, bool is_bidirec, bool is_test, const Text& name,
+         const py::object& default_initializer, int seed) {
+        const layers::LstmStates states =
+            layers::lstm(input, init_h, init_c,
+                         {max_len, hidden_size, num_layers, dropout_prob, is_bidirec, is_test, name,
+                          kept<Initializer>(default_initializer), seed},
+                         python_line());
+        return py::make_tuple(&states.out, &states.last_h, &states.last_c);
+      },
+      "input"_a, "init_h"_a, "init_c"_a, "max_len"_a, "hidden_size"_a, "num_layers"_a,
+      "dropout_prob"_a = 0.0, "is_bidirec"_a = false, "is_test"_a = false, "name"_a = none,
+      "default_initializer"_a = none, "seed"_a = -1);
   m.def(
       "lod_reset",
       [](Var& x, Var* y, const std::optional<std::vector<int>>& target_lod) {

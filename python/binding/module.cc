@@ -37,6 +37,10 @@ PYBIND11_MODULE(_trireme, m) {
   bind_py_func(m);
   bind_layers_schedule(m);
   bind_layers_control(m);
+  bind_layers_array(m);
+  bind_layers_step_rnn(m);
+  bind_layers_host(m);
+  bind_layers_decode(m);
   bind_nets(m);
   bind_optimizers(m);
   bind_adaptive_optimizers(m);

@@ -1,13 +1,21 @@
-"""Blocks that run under a condition; loops are not built yet."""
+"""Loops and branches: blocks entered with `with`, and functions that take functions."""
 import contextlib
 
 import _trireme as _C
+from _trireme import (Assert, Print, array_length, array_read, array_to_lod_tensor, array_write,
+                      create_array, increment, is_empty, lod_rank_table, lod_tensor_to_array,
+                      max_sequence_len, merge_lod_tensor, reorder_lod_tensor_by_rank,
+                      shrink_memory, split_lod_tensor)
 
-from ..compiler import not_built
+from .more import equal, greater_equal, greater_than, less_equal, less_than, not_equal
+from .utils import assert_same_structure, flatten, pack_sequence_as
 
-__all__ = ['Switch', 'ConditionalBlock', 'While', 'StaticRNN', 'DynamicRNN', 'IfElse', 'Print',
-           'create_array', 'array_write', 'array_read', 'array_length', 'is_empty', 'cond', 'case',
-           'switch_case', 'while_loop']
+__all__ = ['While', 'Switch', 'increment', 'array_write', 'create_array', 'less_than', 'less_equal',
+           'greater_than', 'greater_equal', 'equal', 'not_equal', 'array_read', 'array_length',
+           'cond', 'IfElse', 'DynamicRNN', 'StaticRNN', 'reorder_lod_tensor_by_rank', 'Print',
+           'Assert', 'is_empty', 'case', 'switch_case', 'while_loop', 'ConditionalBlock',
+           'lod_rank_table', 'max_sequence_len', 'lod_tensor_to_array', 'array_to_lod_tensor',
+           'shrink_memory', 'split_lod_tensor', 'merge_lod_tensor', 'select_input']
 
 
 @contextlib.contextmanager
@@ -21,14 +29,18 @@ def _inside(block):
     block.complete()
 
 
-class ConditionalBlock:
+class ConditionalBlock(_C.ConditionalBlock):
     """Ops built inside block() run when the inputs say so."""
 
-    def __init__(self, inputs, is_scalar_condition=False, name=None):
-        self._block = _C.ConditionalBlock(list(inputs), is_scalar_condition, name)
+    def block(self):
+        return _inside(self)
+
+
+class While(_C.While):
+    """Ops built inside block() run as long as cond holds; they must write it."""
 
     def block(self):
-        return _inside(self._block)
+        return _inside(self)
 
 
 class Switch:
@@ -57,43 +69,152 @@ class Switch:
         return False
 
 
-_instead = 'control flow beyond Switch and ConditionalBlock comes later'
-While = not_built('layers.While', _instead)
-StaticRNN = not_built('layers.StaticRNN', _instead)
-DynamicRNN = not_built('layers.DynamicRNN', _instead)
-IfElse = not_built('layers.IfElse', _instead)
+class IfElse(_C.IfElse):
+    """Rows whose cond is true go through true_block(), the others through false_block()."""
+
+    def true_block(self):
+        return self._block(True)
+
+    def false_block(self):
+        return self._block(False)
+
+    @contextlib.contextmanager
+    def _block(self, of_true):
+        self.enter(of_true)
+        try:
+            with _inside(self.side(of_true)):
+                yield
+        finally:
+            self.leave()
 
 
-def _not_built(name, instead=''):
-    def layer(*args, **kwargs):
-        raise NotImplementedError(f'layers.{name} is not built yet in Trireme{instead}')
-    layer.__name__ = name
-    layer.__doc__ = f'layers.{name}: not built yet.'
-    return layer
+class StaticRNN(_C.StaticRNN):
+    """Sequences [time, ...] of one length: what step() builds runs once for each time step."""
+
+    def step(self):
+        return _inside(self)
 
 
-create_array = _not_built('create_array', ': ' + _instead)
-array_write = _not_built('array_write', ': ' + _instead)
-array_read = _not_built('array_read', ': ' + _instead)
-array_length = _not_built('array_length', ': ' + _instead)
-cond = _not_built('cond', ': ' + _instead)
-case = _not_built('case', ': ' + _instead)
-switch_case = _not_built('switch_case', ': ' + _instead)
-while_loop = _not_built('while_loop', ': ' + _instead)
+class DynamicRNN(_C.DynamicRNN):
+    """Sequences of different lengths: what block() builds runs once for each time step."""
+
+    def block(self):
+        return _inside(self)
 
 
-def is_empty(x, cond=None):
-    return _C.apply('is_empty', {'X': x}, stop_gradient=True)['Out'][0]
+class _Results:
+    """The functions of one cond or case: all return variables in one nested structure."""
+
+    def __init__(self, layer):
+        self._layer = layer
+        self._structure = None
+
+    def of(self, function):
+        if function is None:
+            return None
+
+        def build():
+            result = function()
+            if result is None:
+                return []
+            self._check(result)
+            return flatten(result)
+        return build
+
+    def _check(self, result):
+        for leaf in flatten(result):
+            if not isinstance(leaf, _C.Variable):
+                raise TypeError(f'functions of {self._layer} return variables, but one returned a '
+                                f'{type(leaf).__name__}')
+        if self._structure is None:
+            self._structure = result
+            return
+        try:
+            assert_same_structure(self._structure, result, check_types=False)
+        except ValueError as error:
+            raise ValueError(f'Incompatible return values of the functions in {self._layer}: '
+                             f'{error}') from None
+
+    def pack(self, variables):
+        return pack_sequence_as(self._structure, variables) if variables else None
 
 
-def Print(input, first_n=-1, message=None, summarize=20, print_tensor_name=True,
-          print_tensor_type=True, print_tensor_shape=True, print_tensor_layout=True,
-          print_tensor_lod=True, print_phase='both'):
-    """Passes input on, and prints it whenever it is computed."""
-    attrs = {'first_n': first_n, 'message': message or '', 'summarize': summarize,
-             'print_tensor_name': print_tensor_name, 'print_tensor_type': print_tensor_type,
-             'print_tensor_shape': print_tensor_shape, 'print_tensor_layout': print_tensor_layout,
-             'print_tensor_lod': print_tensor_lod, 'print_phase': print_phase.upper()}
-    known = {attr['name'] for attr in _C.op_row('print')['attrs']}
-    return _C.apply('print', {'In': input}, {k: v for k, v in attrs.items() if k in known},
-                    layer='print')['Out'][0]
+def _check_function(function, what, optional=False):
+    if not callable(function) and not (optional and function is None):
+        raise TypeError(f'The {what} must be callable, but received {type(function).__name__}')
+
+
+def cond(pred, true_fn=None, false_fn=None, name=None):
+    """What true_fn or false_fn computes; both return variables nested alike, or nothing."""
+    _check_function(true_fn, 'true_fn in cond', optional=True)
+    _check_function(false_fn, 'false_fn in cond', optional=True)
+    results = _Results('cond')
+    return results.pack(_C.cond(pred, results.of(true_fn), results.of(false_fn), name))
+
+
+def case(pred_fn_pairs, default=None, name=None):
+    """What the first pair whose condition holds computes, or else default (else the last pair)."""
+    _check_function(default, 'default in case', optional=True)
+    if not isinstance(pred_fn_pairs, (list, tuple)):
+        raise TypeError('pred_fn_pairs of case must be a list or tuple, but received '
+                        f'{type(pred_fn_pairs).__name__}')
+    results = _Results('case')
+    pairs = []
+    for pair in pred_fn_pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], _C.Variable):
+            raise TypeError('The elements of pred_fn_pairs in case must be pairs of a variable and '
+                            f'a function, but received {pair!r}')
+        _check_function(pair[1], f'fn for {pair[0].name} of pred_fn_pairs in case')
+        pairs.append((pair[0], results.of(pair[1])))
+    return results.pack(_C.case(pairs, results.of(default), name))
+
+
+def switch_case(branch_index, branch_fns, default=None, name=None):
+    """What the branch of this number computes, or else default (else that of the largest number)."""
+    _check_function(default, 'default in switch_case', optional=True)
+    if not isinstance(branch_fns, (list, tuple, dict)):
+        raise TypeError('branch_fns of switch_case must be a list, tuple or dict, but received '
+                        f'{type(branch_fns).__name__}')
+    results = _Results('switch_case')
+    items = branch_fns.items() if isinstance(branch_fns, dict) else branch_fns
+    branches = {}
+    for position, item in enumerate(items):
+        number, function = (position, item) if callable(item) else item
+        if not isinstance(number, int):
+            raise TypeError('The keys of branch_fns in switch_case must be int, but received '
+                            f'{type(number).__name__}')
+        if number in branches:
+            raise ValueError(f'branch_fns of switch_case has two functions for {number}')
+        _check_function(function, f'fn for {number} of branch_fns in switch_case')
+        branches[number] = results.of(function)
+    return results.pack(_C.switch_case(branch_index, branches, results.of(default), name))
+
+
+def while_loop(cond, body, loop_vars, is_test=False, name=None):
+    """As long as cond of the loop variables holds, body computes their next values."""
+    _check_function(cond, 'cond in while_loop')
+    _check_function(body, 'body in while_loop')
+    if not isinstance(loop_vars, (list, tuple)):
+        raise TypeError(f'loop_vars of while_loop must be a list or tuple, but received '
+                        f'{type(loop_vars).__name__}')
+
+    def build_cond(variables):
+        return cond(*pack_sequence_as(loop_vars, variables))
+
+    def build_body(variables):
+        result = body(*pack_sequence_as(loop_vars, variables))
+        result = result if isinstance(result, (list, tuple)) else [result]
+        try:
+            assert_same_structure(result, loop_vars, check_types=False)
+        except ValueError as error:
+            raise ValueError('body in while_loop should return the same arity (length and '
+                             f'structure) as loop_vars: {error}') from None
+        return flatten(result)
+
+    _C.while_loop(build_cond, build_body, flatten(loop_vars), is_test, name)
+    return loop_vars
+
+
+def select_input(inputs, mask):
+    """The one of inputs whose number is mask."""
+    return _C.apply('select_input', {'X': inputs, 'Mask': mask}, {})['Out'][0]
