@@ -186,7 +186,8 @@ void register_data_norm(Registry& ops) {
   row.shape(data_norm_shape)
       .kernel(typed<float, double>([]<class T>(const KernelSite& s) { return data_norm<T>(s); }))
       .grad_maker(make_data_norm_grad)
-      .tolerance(INFINITY, "the gradients of the statistics are what a batch adds, no derivatives")
+      // Their gradients are what a batch adds to them, no derivatives.
+      .no_grad({"BatchSize", "BatchSum", "BatchSquareSum"})
       .sample([](Draw& draw) {
         OpSample sample;
         const int64_t columns = draw.size(1, 4);
@@ -194,6 +195,11 @@ void register_data_norm(Registry& ops) {
         sample.inputs["BatchSize"] = {draw.uniform({columns}, 5, 9)};
         sample.inputs["BatchSum"] = {draw.uniform({columns})};
         sample.inputs["BatchSquareSum"] = {draw.uniform({columns}, 2, 4)};
+        if (draw.size(0, 1) == 1) {
+          sample.inputs["scale_w"] = {draw.uniform({columns})};
+          sample.inputs["bias"] = {draw.uniform({columns})};
+          sample.attrs["enable_scale_and_shift"] = true;
+        }
         return sample;
       });
 
