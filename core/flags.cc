@@ -53,6 +53,8 @@ std::vector<FlagRow> rows() {
       // Checking and debugging.
       {"check_nan_inf", false, honoured, "The result of each op is searched for NaN and infinity."},
       {"fast_check_nan_inf", false, honoured, "Turns on the same search as check_nan_inf."},
+      {"check_passes", false, honoured,
+       "Trireme's own: each new plan's numbers are compared with those of no passes."},
       {"benchmark", false, not_needed, "Each op has finished before the next begins."},
       {"init_allocated_mem", false, honoured, "New memory is filled with NaN."},
       {"call_stack_level", whole(1), not_needed, "Errors show the user's own line, always."},

@@ -12,6 +12,7 @@
 #include "core/random.h"
 #include "core/text.h"
 #include "core/warning.h"
+#include "runtime/check_passes.h"
 #include "runtime/feed_split.h"
 
 namespace trireme {
@@ -292,7 +293,9 @@ std::shared_ptr<Executor::Compiled> Executor::latest(const Program& program, con
 RunSettings Executor::settings_for(const RunOptions& options) {
   RunSettings settings;
   // Seed 0 asks for fresh numbers in every run, also where a run changes nothing.
-  settings.process_seed = process_seed_ + runs_.fetch_add(1, std::memory_order_relaxed);
+  settings.process_seed = options.process_seed
+                              ? *options.process_seed
+                              : process_seed_ + runs_.fetch_add(1, std::memory_order_relaxed);
   settings.check_nan_inf = checks_nan_inf();
   settings.poll = options.poll;
   settings.cut_bytes = options.cut_bytes;
@@ -305,6 +308,23 @@ std::vector<Variable> inputs_for(const std::vector<std::string>& names, const Fe
   std::vector<Variable> inputs(names.size());
   for (size_t i = 0; i < names.size(); ++i) inputs[i].tensor() = feeds.at(names[i]);
   return inputs;
+}
+
+// FLAGS_check_passes: whoever looks for a wrong number pays for every plan a few more runs.
+void warn_of_differing_passes(const Program& program, const Feeds& feeds, const Scope& scope) {
+  static thread_local bool checking = false;  // the runs that are compared make plans too
+  if (checking || !std::get<bool>(get_flag("check_passes"))) return;
+  checking = true;
+  try {
+    const std::vector<PassCheck> checks = check_passes(program, feeds, scope, 1e-5);
+    checking = false;
+    if (!std::all_of(checks.begin(), checks.end(), [](const auto& c) { return c.equal(); })) {
+      warn("FLAGS_check_passes: passes changed numbers\n" + to_text(checks));
+    }
+  } catch (...) {
+    checking = false;
+    throw;
+  }
 }
 
 // Runs that write persistables exclude each other; runs that only read go side by side.
@@ -325,10 +345,13 @@ std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
                                     const std::vector<std::string>& fetches, RunOptions options) {
   check_can_run(program);
   const Feeds checked = check_feeds(program, feeds);
-  std::shared_ptr<Compiled> compiled = latest(program, checked, fetches, options);
-  if (!compiled)
-    compiled = compiled_for(program, key_of(program, {checked}, fetches, options), options);
   Scope& scope = options.scope ? *options.scope : global_scope();
+  std::shared_ptr<Compiled> compiled = latest(program, checked, fetches, options);
+  if (!compiled) {
+    const size_t before = counters().compiles;
+    compiled = compiled_for(program, key_of(program, {checked}, fetches, options), options);
+    if (counters().compiles > before) warn_of_differing_passes(program, checked, scope);
+  }
   const std::vector<Variable> inputs = inputs_for(compiled->feed_names, checked);
   RunSettings settings = settings_for(options);
 

@@ -27,6 +27,7 @@ struct RunOptions {
   int threads = 0;               // 0: num_threads() (core/flags.h). Results do not depend on it
   size_t cut_bytes = kCutBytes;  // instructions that touch less run whole
   std::vector<std::string> passes_off = {};  // passes not to run; all of them: the oracle
+  std::optional<uint64_t> process_seed = std::nullopt;  // what seed 0 means; none: fresh numbers
   std::string graphviz = {};  // where a new plan's graph is drawn, before and after the passes
 };
 

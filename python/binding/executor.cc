@@ -7,6 +7,7 @@
 #include "core/text.h"
 #include "python/binding/binding.h"
 #include "python/binding/casters.h"
+#include "runtime/check_passes.h"
 
 namespace trireme::binding {
 namespace {
@@ -89,11 +90,32 @@ py::list run_program(Executor& executor, const std::shared_ptr<Program>& program
 
 void bind_executor(py::module_& m) {
   m.def("pass_names", &pass_names);
+  m.def(
+      "check_passes",
+      [](const std::shared_ptr<Program>& program, const py::dict& feed,
+         const std::shared_ptr<ScopeHandle>& scope, double tolerance) {
+        const Feeds feeds = feeds_from_python(*program, feed);
+        const std::shared_ptr<ScopeHandle> used = scope ? scope : global_scope_handle();
+        std::vector<PassCheck> checks;
+        {
+          py::gil_scoped_release release;
+          checks = check_passes(*program, feeds, used->get(), tolerance);
+        }
+        std::vector<std::pair<std::string, std::string>> differing;
+        for (const PassCheck& check : checks) {
+          if (!check.equal()) differing.emplace_back(check.pass, check.op);
+        }
+        return std::pair(differing, to_text(checks));
+      },
+      py::arg("program"), py::arg("feed"), py::arg("scope") = nullptr, py::arg("tolerance") = 0.0,
+      "Runs one step with each pass on and with all off, on copies of the scope's variables: the "
+      "passes that change a number with the first op that differs, and a text that says so.");
   py::class_<Executor>(m, "Executor")
       .def(py::init<Place>(), py::arg("place"))
       .def("run", &run_program, py::arg("program"), py::arg("feed"), py::arg("fetches"),
            py::arg("scope"), py::arg("return_numpy"), py::arg("use_prune"),
            py::arg("keep_optimizers"), py::arg("passes_off") = std::vector<std::string>())
+      .def("report", &Executor::report, py::arg("program"))
       .def("close", &Executor::close, py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("counters", [](const Executor& e) {
         return py::dict(py::arg("compiles") = e.counters().compiles,

@@ -206,3 +206,25 @@ def test_batch_norm_statistics_are_merged():
     exe.run(program, feed={'x': data}, fetch_list=[])
     mean = np.array(fluid.global_scope().find_var('batch_norm_0.w_1').get_tensor())
     np.testing.assert_allclose(mean, data.mean(axis=0), rtol=1e-5)
+
+
+def test_passes_give_the_numbers_of_none(exe):
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup):
+        x = fluid.layers.data('x', [6])
+        hidden = fluid.layers.dropout(fluid.layers.fc(x, 5, act='relu'), 0.5)
+        loss = fluid.layers.mean(fluid.layers.fc(hidden, 1))
+        fluid.optimizer.Adam(0.1).minimize(loss)
+    scope = fluid.Scope()
+    with fluid.scope_guard(scope):
+        exe.run(startup)
+        feed = {'x': np.random.rand(4, 6).astype('float32')}
+        text = exe.check_passes(main, feed, tolerance=1e-6)
+        assert 'all: the same numbers' in text and 'merge_equal: the same numbers' in text
+        fluid.set_flags({'FLAGS_check_passes': True})
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter('error')
+                exe.run(main, feed=feed, fetch_list=[loss])
+        finally:
+            fluid.set_flags({'FLAGS_check_passes': False})

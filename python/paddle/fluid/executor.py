@@ -159,6 +159,13 @@ class Executor:
             self._engine.close()
             self._closed = True
 
+    def check_passes(self, program=None, feed=None, scope=None, tolerance=0.0):
+        """Runs one step with each pass of the compiler on and with all off, on copies of the
+        scope's variables. Returns a text with the first op that differs for each pass; differences
+        up to `tolerance` of a variable's largest number count as none."""
+        program = program if program is not None else default_main_program()
+        return _C.check_passes(program, feed or {}, scope, tolerance)[1]
+
     def _has_feed_or_fetch_ops(self, program):
         key = (program._id, program._version)
         known = self._feed_ops_of.get(key)

@@ -1,0 +1,26 @@
+// Numbers first: one step with all passes off against the same step with each pass on.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/executor.h"
+
+namespace trireme {
+
+struct PassCheck {
+  std::string pass;  // "all" for all of them together
+  // The first op, in program order, one of whose results differs; empty when none does.
+  std::string op, variable;
+  SourceLine line;
+  double difference = 0;  // largest, absolute, of that variable
+  bool equal() const { return op.empty(); }
+};
+
+// Runs copies of the scope's variables: the scope stays as it is. `tolerance`: differences up to
+// this share of a variable's largest number count as none; 0 asks for equal bits.
+std::vector<PassCheck> check_passes(const Program& program, const Feeds& feeds, const Scope& scope,
+                                    double tolerance = 0);
+std::string to_text(const std::vector<PassCheck>& checks);
+
+}  // namespace trireme
