@@ -67,9 +67,11 @@ void bind_beam_search(py::module_& m) {
         const layers::BeamSearchStep step =
             layers::beam_search(pre_ids, pre_scores, ids, scores,
                                 {beam_size, end_id, level, is_accumulated, name}, python_line());
-        return return_parent_idx
-                   ? py::make_tuple(&step.selected_ids, &step.selected_scores, &step.parent_idx)
-                   : py::make_tuple(&step.selected_ids, &step.selected_scores);
+        py::list results;
+        results.append(&step.selected_ids);
+        results.append(&step.selected_scores);
+        if (return_parent_idx) results.append(&step.parent_idx);
+        return py::tuple(results);
       },
       "pre_ids"_a, "pre_scores"_a, "ids"_a, "scores"_a, "beam_size"_a, "end_id"_a, "level"_a = 0,
       "is_accumulated"_a = true, "name"_a = none, "return_parent_idx"_a = false);
