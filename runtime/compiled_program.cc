@@ -145,6 +145,14 @@ std::vector<Replicas::Result> CompiledProgram::run(Executor& executor,
                                with_threads(std::move(options)));
 }
 
+PlanSignature CompiledProgram::prepare(Executor& executor, const std::vector<Feeds>& feeds,
+                                       const std::vector<std::string>& fetches,
+                                       RunOptions options) const {
+  return executor.prepare(*program_, feeds, fetches,
+                          data_parallel_ ? parallel_options() : Executor::ParallelOptions(),
+                          with_threads(std::move(options)));
+}
+
 std::string CompiledProgram::explain(const Executor* ran_by) const {
   std::ostringstream out;
   out << "devices: " << (data_parallel_ ? devices() : 1) << " CPU, threads: "

@@ -46,6 +46,10 @@ class CompiledProgram {
                                     const std::vector<std::string>& fetches,
                                     RunOptions options = {});
 
+  // Compiles and binds for feeds of these shapes, one per device, without running.
+  PlanSignature prepare(Executor& executor, const std::vector<Feeds>& feeds,
+                        const std::vector<std::string>& fetches, RunOptions options = {}) const;
+
   // Every knob with its answer; with the executor that ran it, also the plan: passes, memory,
   // kernels.
   std::string explain(const Executor* ran_by = nullptr) const;

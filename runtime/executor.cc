@@ -373,6 +373,107 @@ std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
   return results;
 }
 
+// A plan for several devices, and what they are fed.
+struct Executor::Prepared {
+  std::shared_ptr<Compiled> compiled;
+  std::vector<std::vector<Variable>> inputs;  // by device
+  std::vector<int64_t> samples;
+};
+
+Executor::Prepared Executor::ready(const Program& program, const std::vector<Feeds>& feeds,
+                                   const std::vector<std::string>& fetches,
+                                   const ParallelOptions& parallel, const RunOptions& options) {
+  std::vector<Feeds> checked;
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    checked.push_back(check_feeds(program, feeds[i]));
+    for (const auto& [name, tensor] : checked.front()) {
+      if (!checked.back().contains(name)) {
+        throw Error(cat("device ", i, " is not fed ", name, ", which device 0 is"))
+            .fix("feed the same names to every device");
+      }
+    }
+  }
+  Key key = key_of(program, checked, fetches, options);
+  key.parallel = parallel;
+  Prepared made;
+  made.compiled = compiled_for(program, std::move(key), options);
+  for (const Feeds& device : checked) {
+    made.inputs.push_back(inputs_for(made.compiled->feed_names, device));
+    made.samples.push_back(device.empty() ? 1 : sample_count(device.begin()->second));
+  }
+  return made;
+}
+
+namespace {
+
+std::vector<PlanSignature::Feed> bound_feeds(const Plan& plan, const Frame& frame,
+                                             const std::vector<std::string>& names) {
+  std::vector<PlanSignature::Feed> feeds;
+  for (const auto& feed : plan.graph.feeds) {
+    if (std::find(names.begin(), names.end(), feed.name) == names.end()) continue;
+    const ValueInfo& facts = frame.facts(feed.value);
+    feeds.push_back({feed.name, facts.dtype, facts.shape, facts.lod});
+  }
+  return feeds;
+}
+
+}  // namespace
+
+PlanSignature Executor::prepare(const Program& program, const std::vector<Feeds>& feeds,
+                                const std::vector<std::string>& fetches,
+                                const ParallelOptions& parallel, RunOptions options) {
+  check_can_run(program);
+  promise(!feeds.empty(), "feeds for at least one device");
+  const bool alone = feeds.size() == 1 && parallel.loss_gradient != LossGradient::fed;
+  Prepared made = ready(program, feeds, fetches, alone ? ParallelOptions() : parallel, options);
+  Scope& scope = options.scope ? *options.scope : global_scope();
+  const RunSettings settings = settings_for(options);
+  Compiled& compiled = *made.compiled;
+  PlanSignature signature{.fetches = fetches, .feeds = {}, .digest = {}};
+  if (compiled.replicas) {
+    std::lock_guard one_at_a_time(compiled.mutex);
+    compiled.replicas->bind(made.inputs, made.samples, scope, settings);
+    signature.digest = compiled.replicas->digest();
+  } else {
+    std::unique_ptr<Frame> frame = compiled.take(scope.id());
+    frame->bind(made.inputs.front(), scope, settings);
+    signature.digest = frame->digest();
+    compiled.give_back(std::move(frame));
+  }
+  for (const Feeds& device : feeds) {
+    std::vector<PlanSignature::Feed> list;
+    for (const auto& [name, tensor] : device) {
+      list.push_back({name, tensor.dtype(), tensor.shape(), tensor.lod()});
+    }
+    signature.feeds.push_back(std::move(list));
+  }
+  return signature;
+}
+
+std::vector<PlanSignature> Executor::plans_of(const Program& program) const {
+  std::lock_guard lock(mutex_);
+  std::vector<PlanSignature> plans;
+  for (const auto& entry : cache_) {
+    if (entry->key.program != program.id() || entry->key.version != program.version()) continue;
+    std::lock_guard frames(entry->mutex);
+    PlanSignature signature{.fetches = entry->key.fetches, .feeds = {}, .digest = {}};
+    if (entry->replicas) {
+      for (int i = 0; i < entry->replicas->devices(); ++i) {
+        signature.feeds.push_back(
+            bound_feeds(entry->replicas->plan(), entry->replicas->frame(i), entry->feed_names));
+      }
+      signature.digest = entry->replicas->digest();
+    } else if (!entry->idle.empty()) {
+      signature.feeds = {bound_feeds(*entry->plan, *entry->idle.back(), entry->feed_names)};
+      signature.digest = entry->idle.back()->digest();
+    } else {
+      continue;
+    }
+    plans.push_back(std::move(signature));
+  }
+  return plans;
+}
+
 std::vector<Replicas::Result> Executor::run_parallel(const Program& program,
                                                      const std::vector<Feeds>& feeds,
                                                      const std::vector<std::string>& fetches,
@@ -388,34 +489,16 @@ std::vector<Replicas::Result> Executor::run_parallel(const Program& program,
     }
     return results;
   }
-  std::vector<Feeds> checked;
-  for (size_t i = 0; i < feeds.size(); ++i) {
-    checked.push_back(check_feeds(program, feeds[i]));
-    for (const auto& [name, tensor] : checked.front()) {
-      if (!checked.back().contains(name)) {
-        throw Error(cat("device ", i, " is not fed ", name, ", which device 0 is"))
-            .fix("feed the same names to every device");
-      }
-    }
-  }
-  Key key = key_of(program, checked, fetches, options);
-  key.parallel = parallel;
-  const std::shared_ptr<Compiled> compiled = compiled_for(program, std::move(key), options);
+  Prepared made = ready(program, feeds, fetches, parallel, options);
+  const std::shared_ptr<Compiled>& compiled = made.compiled;
   Scope& scope = options.scope ? *options.scope : global_scope();
-
-  std::vector<std::vector<Variable>> inputs;
-  std::vector<int64_t> samples;
-  for (const Feeds& device : checked) {
-    inputs.push_back(inputs_for(compiled->feed_names, device));
-    samples.push_back(device.empty() ? 1 : sample_count(device.begin()->second));
-  }
   RunSettings settings = settings_for(options);
   std::vector<Replicas::Result> results;
   locked(scope, compiled->replicas->writes_states(), [&] {
     std::lock_guard one_at_a_time(compiled->mutex);
     TeamLease lease(options.threads > 0 ? options.threads : num_threads());
     settings.team = &lease;
-    results = compiled->replicas->run(inputs, samples, scope, settings);
+    results = compiled->replicas->run(made.inputs, made.samples, scope, settings);
   });
   return results;
 }

@@ -37,6 +37,19 @@ struct ExecutorCounters {
   size_t binds = 0;
 };
 
+// A plan as it was bound: what a saved compiled program remembers of it.
+struct PlanSignature {
+  struct Feed {
+    std::string name;
+    DType dtype = DType::float32;
+    Shape shape;
+    Lod lod;
+  };
+  std::vector<std::string> fetches;
+  std::vector<std::vector<Feed>> feeds;  // by device
+  std::string digest;                    // see Frame::digest
+};
+
 class Executor {
  public:
   explicit Executor(Place place = cpu_place());
@@ -62,6 +75,11 @@ class Executor {
                                              const std::vector<std::string>& fetches,
                                              const ParallelOptions& parallel,
                                              RunOptions options = {});
+  // Compiles and binds without running: the first run then has nothing left to do.
+  PlanSignature prepare(const Program& program, const std::vector<Feeds>& feeds,
+                        const std::vector<std::string>& fetches, const ParallelOptions& parallel,
+                        RunOptions options = {});
+  std::vector<PlanSignature> plans_of(const Program& program) const;  // those that have run
   void drop_temporaries(const Program& program);  // memory kept between steps of its plans
   // The plan that ran last for this program: passes, memory with its largest owners, kernels.
   std::string report(const Program& program) const;
@@ -80,6 +98,10 @@ class Executor {
                                    const RunOptions& options) const;
   RunSettings settings_for(const RunOptions& options);
   void check_can_run(const Program& program) const;
+  struct Prepared;
+  Prepared ready(const Program& program, const std::vector<Feeds>& feeds,
+                 const std::vector<std::string>& fetches, const ParallelOptions& parallel,
+                 const RunOptions& options);
   std::shared_ptr<Compiled> compiled_for(const Program& program, Key key,
                                          const RunOptions& options);
 

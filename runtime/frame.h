@@ -54,6 +54,9 @@ class Frame : public RunContext {
   size_t scratch_bytes() const { return scratch_ ? scratch_->size() : 0; }
   // As bound now: the memory with its largest owners, the kernels by op.
   std::string report() const;
+  // Of the instructions, the lives of values and, where shapes are known before the run, their
+  // places in memory: equal digests run the same way.
+  std::string digest() const;
 
   // RunContext
   void run_region(int index, StepScopes* keep) override;

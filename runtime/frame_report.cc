@@ -3,6 +3,7 @@
 #include <map>
 #include <sstream>
 
+#include "core/sha256.h"
 #include "core/text.h"
 #include "runtime/frame.h"
 
@@ -70,6 +71,20 @@ std::string Frame::report() const {
     out << "\n";
   }
   return out.str();
+}
+
+std::string Frame::digest() const {
+  std::ostringstream out;
+  out << plan_.graph.to_text();
+  for (const auto& segment : plan_.segments) out << segment.begin << "-" << segment.end << "\n";
+  for (size_t s = 0; s < plan_.slots.size(); ++s) {
+    const Lifetime& life = plan_.lifetimes[s];
+    out << s << ": " << life.segment << " " << life.first << " " << life.last;
+    if (life.segment == 0) out << " at " << arena_offset_[s];
+    out << "\n";
+  }
+  for (const auto& region : regions_) out << region->digest() << "\n";
+  return hex(sha256(out.str()));
 }
 
 }  // namespace trireme

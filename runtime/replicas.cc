@@ -160,32 +160,55 @@ std::vector<double> Replicas::weights(const std::vector<int64_t>& samples) const
   return shares;
 }
 
+namespace {
+
+// Replicas are what is shared out, so none of them shares its instructions out.
+RunSettings settings_of_one(const RunSettings& settings) {
+  RunSettings alone = settings;
+  alone.team = nullptr;
+  alone.counts_step = false;
+  alone.meets = true;
+  return alone;
+}
+
+}  // namespace
+
+// The feeds with the loss's weight among them. All frames are bound: sizes decide the weights.
+std::vector<std::vector<Variable>> Replicas::weighted_inputs(
+    const std::vector<std::vector<Variable>>& feeds, const std::vector<int64_t>& samples,
+    const RunSettings& alone, std::vector<double>& shares) {
+  std::vector<std::vector<Variable>> inputs = feeds;
+  const int weight_at = graphs_.loss_weight_feed;
+  for (auto& input : inputs) {
+    if (weight_at < 0) break;
+    input.insert(input.begin() + weight_at, Variable());
+    const ValueInfo& info = replica_->graph.values[replica_->graph.feeds[weight_at].value].info;
+    input[weight_at].tensor() = filled(info.dtype, {1}, 1.0);
+  }
+  for (size_t i = 0; i < frames_.size(); ++i) frames_[i]->bind(inputs[i], *scopes_[i], alone);
+  shares = weights(samples);
+  for (size_t i = 0; weight_at >= 0 && options_.weighted && i < frames_.size(); ++i) {
+    Tensor& weight = inputs[i][weight_at].tensor();
+    weight = filled(weight.dtype(), {1}, shares[i]);
+  }
+  return inputs;
+}
+
+void Replicas::bind(const std::vector<std::vector<Variable>>& feeds,
+                    const std::vector<int64_t>& samples, Scope& scope,
+                    const RunSettings& settings) {
+  make_local_scopes(scope);
+  std::vector<double> shares;
+  weighted_inputs(feeds, samples, settings_of_one(settings), shares);
+}
+
 std::vector<Replicas::Result> Replicas::run(const std::vector<std::vector<Variable>>& feeds,
                                             const std::vector<int64_t>& samples, Scope& scope,
                                             const RunSettings& settings) {
   make_local_scopes(scope);
-  std::vector<std::vector<Variable>> inputs = feeds;
-  RunSettings alone = settings;
-  alone.team = nullptr;  // replicas are what is shared out
-  alone.counts_step = false;
-  alone.meets = true;
-  if (graphs_.loss_weight_feed >= 0) {
-    for (auto& input : inputs) {
-      input.insert(input.begin() + graphs_.loss_weight_feed, Variable());
-      const ValueInfo& info =
-          replica_->graph.values[replica_->graph.feeds[graphs_.loss_weight_feed].value].info;
-      input[graphs_.loss_weight_feed].tensor() = filled(info.dtype, {1}, 1.0);
-    }
-  }
-  for (size_t i = 0; i < frames_.size(); ++i) frames_[i]->bind(inputs[i], *scopes_[i], alone);
-  const std::vector<double> shares = weights(samples);
-  if (graphs_.loss_weight_feed >= 0 && options_.weighted) {
-    for (size_t i = 0; i < frames_.size(); ++i) {
-      Tensor& weight = inputs[i][graphs_.loss_weight_feed].tensor();
-      weight = filled(weight.dtype(), {1}, shares[i]);
-    }
-  }
-
+  const RunSettings alone = settings_of_one(settings);
+  std::vector<double> shares;
+  const auto inputs = weighted_inputs(feeds, samples, alone, shares);
   place_draws();
   run_replicas(inputs, alone, settings.team ? settings.team->team() : nullptr);
   std::vector<std::vector<Variable>> fetched;

@@ -36,6 +36,12 @@ class Replicas {
   std::vector<Result> run(const std::vector<std::vector<Variable>>& feeds,
                           const std::vector<int64_t>& samples, Scope& scope,
                           const RunSettings& settings);
+  // Only binds, as far as shapes are known before the run.
+  void bind(const std::vector<std::vector<Variable>>& feeds, const std::vector<int64_t>& samples,
+            Scope& scope, const RunSettings& settings);
+  const Plan& plan() const { return *replica_; }
+  const Frame& frame(int device) const { return *frames_[device]; }
+  std::string digest() const { return frames_[0]->digest(); }
   bool writes_states() const {
     return replica_->writes_states || (update_ && update_->writes_states);
   }
@@ -46,6 +52,9 @@ class Replicas {
 
  private:
   void make_local_scopes(Scope& scope);
+  std::vector<std::vector<Variable>> weighted_inputs(
+      const std::vector<std::vector<Variable>>& feeds, const std::vector<int64_t>& samples,
+      const RunSettings& alone, std::vector<double>& shares);
   std::vector<double> weights(const std::vector<int64_t>& samples) const;
   void place_draws();
   void run_replicas(const std::vector<std::vector<Variable>>& inputs, const RunSettings& alone,

@@ -75,6 +75,10 @@ struct Knob {
   KnobUse use;
   std::string why;
 };
+// All fields as "name = value" lines, and back; an Error names a line that is not one.
+std::string to_text(const BuildStrategy& build, const ExecutionStrategy& exec);
+void read_text(const std::string& text, BuildStrategy& build, ExecutionStrategy& exec);
+
 // Every field with its answer, in the order of the structs.
 std::vector<Knob> explain(const BuildStrategy& strategy);
 std::vector<Knob> explain(const ExecutionStrategy& strategy);

@@ -118,6 +118,7 @@ void bind_guards(py::module_& m);
 void bind_backward(py::module_& m);
 void bind_executor(py::module_& m);
 void bind_compiled_program(py::module_& m);
+void bind_compiled_file(py::module_& m);
 void bind_flags(py::module_& m);
 void bind_profiler(py::module_& m);
 void bind_registry(py::module_& m);

@@ -20,6 +20,7 @@ PYBIND11_MODULE(_trireme, m) {
   bind_backward(m);
   bind_executor(m);
   bind_compiled_program(m);
+  bind_compiled_file(m);
   bind_flags(m);
   bind_profiler(m);
   bind_registry(m);

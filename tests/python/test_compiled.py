@@ -228,3 +228,33 @@ def test_passes_give_the_numbers_of_none(exe):
                 exe.run(main, feed=feed, fetch_list=[loss])
         finally:
             fluid.set_flags({'FLAGS_check_passes': False})
+
+
+@pytest.mark.parametrize('devices', [1, 2])
+def test_a_compiled_program_is_saved_and_goes_on(exe, tmp_path, devices):
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup):
+        x = fluid.layers.data('x', [6])
+        loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.fc(x, 5, act='relu'), 1))
+        fluid.optimizer.Adam(0.1).minimize(loss)
+    feed = {'x': np.arange(24, dtype='float32').reshape(4, 6)}
+    compiled = fluid.CompiledProgram(main)
+    if devices > 1:
+        compiled.with_data_parallel(loss_name=loss.name, places=[fluid.CPUPlace()] * devices)
+    with fluid.scope_guard(fluid.Scope()):
+        exe.run(startup)
+        for _ in range(3):
+            exe.run(compiled, feed=feed, fetch_list=[loss])
+        compiled.save(tmp_path / 'net', proof_feed=feed, proof_fetch_list=[loss])
+        expected = [exe.run(compiled, feed=feed, fetch_list=[loss])[0] for _ in range(3)]
+    other = fluid.Executor(fluid.CPUPlace())
+    with fluid.scope_guard(fluid.Scope()), warnings.catch_warnings():
+        warnings.simplefilter('error')
+        again = fluid.CompiledProgram.load(tmp_path / 'net', other, prove=True)
+        got = [other.run(again, feed=feed, fetch_list=[loss.name])[0] for _ in range(3)]
+    np.testing.assert_array_equal(expected, got)
+    content = bytearray((tmp_path / 'net').read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / 'net').write_bytes(content)
+    with pytest.raises(ValueError, match='damaged'):
+        fluid.CompiledProgram.load(tmp_path / 'net', other)

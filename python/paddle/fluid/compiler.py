@@ -95,6 +95,37 @@ class CompiledProgram:
         also the plan: passes, memory with its largest owners, kernels."""
         return self._engine.explain(self._ran_by)
 
+    def save(self, path, scope=None, parameters=True, proof_feed=None, proof_fetch_list=None):
+        """Writes program, strategies, the shapes it has run with, digests of its plans and the
+        variables of `scope` into one file. parameters=False leaves their values out and keeps their
+        hashes. With proof_fetch_list one step on proof_feed is run on copies of the variables and
+        stored with its results, for load(prove=True)."""
+        names = [v if isinstance(v, str) else v.name for v in proof_fetch_list or []]
+        _C.save_compiled(self._engine, str(path), scope, self._ran_by, parameters,
+                         proof_feed or {}, names)
+
+    @staticmethod
+    def load(path, executor, scope=None, prove=False):
+        """The CompiledProgram in a file that save wrote, planned again for `executor`; its
+        variables go into `scope`. What differs from where it was saved is warned about: another
+        version, another machine, another plan. prove=True runs the stored step and refuses a
+        program whose numbers are not the stored ones."""
+        engine, program, notes, difference = _C.load_compiled(str(path), executor._engine, scope,
+                                                              prove)
+        for note in notes:
+            warnings.warn(f'{path}: {note}')
+        if difference is not None and not difference <= 1e-5:
+            raise RuntimeError(f'{path}: the stored step gives other numbers here, by {difference}')
+        loaded = CompiledProgram.__new__(CompiledProgram)
+        loaded._program = program
+        loaded._build_strategy_given = True
+        loaded._engine = engine
+        loaded._share_vars_from = None
+        loaded._ran_by = None
+        loaded._from_environment = False
+        loaded._predictor = None
+        return loaded
+
     def _device_count(self):
         if self._is_data_parallel and self._from_environment:
             _C.cpu_num()  # absent, CPU_NUM becomes 1 in this process's environment, as documented
