@@ -20,11 +20,12 @@ Var& ids(const std::string& name, std::vector<int64_t> shape, int lod_level = 0)
   return layers::data(name, std::move(shape), {.dtype = DType::int64, .lod_level = lod_level});
 }
 
-TEST(WarpCtcLayer, IsOneOp) {
+TEST(WarpCtcLayer, IsOneOpOnInt32Labels) {
   const FreshPrograms fresh;
   Var& loss = layers::warpctc(floats("x", {5}, 1), ids("label", {1}, 1), {.blank = 4});
   EXPECT_EQ(ops_of(fresh.main->global_block()),
-            "warpctc(label, x) -> warpctc_0.tmp_0, warpctc_0.tmp_1");
+            "cast(label) -> cast_0.tmp_0; "
+            "warpctc(cast_0.tmp_0, x) -> warpctc_0.tmp_0, warpctc_0.tmp_1");
   EXPECT_EQ(loss.shape(), Shape({-1, 1}));
 }
 
