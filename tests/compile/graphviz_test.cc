@@ -64,9 +64,10 @@ TEST(Graphviz, ACompiledProgramDrawsItselfBeforeAndAfter) {
   if (std::filesystem::exists("/usr/bin/dot")) {
     EXPECT_THAT(read_file(dir / "net_before.svg", 1 << 20), HasSubstr("</svg>"));
   }
-  EXPECT_THAT(compiled.explain(&executor),
-              AllOf(HasSubstr("merge_equal: "), HasSubstr("memory\n  arena "), HasSubstr("kernels\n"),
-                    HasSubstr("graphviz_test.cc:"), Not(HasSubstr("no plan yet"))));
+  EXPECT_THAT(
+      compiled.explain(&executor),
+      AllOf(HasSubstr("merge_equal: "), HasSubstr("memory\n  arena "), HasSubstr("kernels\n"),
+            HasSubstr("graphviz_test.cc:"), Not(HasSubstr("no plan yet"))));
   EXPECT_THAT(compiled.explain(), Not(HasSubstr("memory\n")));
 }
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tests/ops/small.h"
 #include "tests/support/op_runner.h"
 
 namespace trireme::testing {
@@ -10,11 +11,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-Tensor with_lod(Tensor tensor, Lod lod) {
-  tensor.set_lod(std::move(lod));
-  return tensor;
-}
 
 const Attrs kTwoBeams = {{"level", 0}, {"beam_size", 2}, {"end_id", 0}};
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tests/ops/small.h"
 #include "tests/support/op_runner.h"
 #include "tests/support/scope_runner.h"
 
@@ -11,8 +12,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 OpCall nce_call() {
   return {.type = "nce",

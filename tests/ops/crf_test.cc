@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "tests/ops/small.h"
 #include "tests/support/op_runner.h"
 
 namespace trireme::testing {
@@ -38,11 +39,6 @@ void each_path(size_t length, const std::function<void(const std::vector<int64_t
     while (at < length && ++path[at] == kTags) path[at++] = 0;
     if (at == length) return;
   }
-}
-
-Tensor with_lod(Tensor tensor, Lod lod) {
-  tensor.set_lod(std::move(lod));
-  return tensor;
 }
 
 TEST(LinearChainCrf, CostsTheLogOfAllPathsLessTheLabelledOne) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tests/ops/small.h"
 #include "tests/support/op_runner.h"
 
 namespace trireme::testing {
@@ -13,10 +14,6 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kClasses = 3;
 
-Tensor with_lod(Tensor tensor, Lod lod) {
-  tensor.set_lod(std::move(lod));
-  return tensor;
-}
 Tensor ints(const Shape& shape, const std::vector<int32_t>& values) {
   return make_tensor<int32_t>(shape, std::span<const int32_t>(values));
 }

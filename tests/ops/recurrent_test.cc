@@ -6,14 +6,13 @@
 
 #include "ir/backward.h"
 #include "ir/schema.h"
+#include "tests/ops/small.h"
 #include "tests/support/op_runner.h"
 
 namespace trireme::testing {
 namespace {
 
 using Row = std::vector<double>;
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 Row row_of(const Tensor& tensor, int64_t row) {
   const int64_t width = tensor.numel() / tensor.shape().at(0);
@@ -33,7 +32,7 @@ std::vector<std::vector<int64_t>> order(const Lod& lod, bool reverse) {
   return all;
 }
 
-constexpr size_t kWidth = 2;
+constexpr size_t kCells = 2;
 
 struct Lstm {
   bool peephole = true, reverse = false;
@@ -75,7 +74,7 @@ TEST(Lstm, IsTheRecurrenceRowByRow) {
         for (const int64_t row : rows) {
           Row sum = row_of(lstm.input, row);
           for (size_t j = 0; j < 8; ++j) sum[j] += b[j] + h[0] * w[j] + h[1] * w[8 + j];
-          for (size_t j = 0; j < kWidth; ++j) {
+          for (size_t j = 0; j < kCells; ++j) {
             const double ic = peephole ? b[8 + j] : 0, fc = peephole ? b[10 + j] : 0;
             const double oc = peephole ? b[12 + j] : 0;
             const double i = sigmoid(sum[2 + j] + ic * c[j]);
@@ -83,7 +82,7 @@ TEST(Lstm, IsTheRecurrenceRowByRow) {
             c[j] = f * c[j] + i * std::tanh(sum[j]);
             h[j] = sigmoid(sum[6 + j] + oc * c[j]) * std::tanh(c[j]);
           }
-          for (size_t j = 0; j < kWidth; ++j) {
+          for (size_t j = 0; j < kCells; ++j) {
             EXPECT_NEAR(row_of(out.at("Hidden")[0], row)[j], h[j], 1e-12);
             EXPECT_NEAR(row_of(out.at("Cell")[0], row)[j], c[j], 1e-12);
           }
@@ -160,7 +159,7 @@ TEST(Lstmp, ProjectsAndClipsBetweenSteps) {
       for (const int64_t row : rows) {
         Row sum = row_of(lstm.input, row);
         for (size_t j = 0; j < 8; ++j) sum[j] += b[j] + r * weight.data<double>()[j];
-        for (size_t j = 0; j < kWidth; ++j) {
+        for (size_t j = 0; j < kCells; ++j) {
           const double i = sigmoid(sum[2 + j] + b[8 + j] * c[j]);
           const double f = sigmoid(sum[4 + j] + b[10 + j] * c[j]);
           c[j] = clipped(f * c[j] + i * std::tanh(sum[j]));
@@ -233,7 +232,7 @@ TEST(Gru, IsTheRecurrenceRowByRow) {
         Row h = row_of(gru.h0, sequence++);
         for (const int64_t row : rows) {
           h = gru.step(row_of(gru.input, row), h);
-          for (size_t j = 0; j < kWidth; ++j) {
+          for (size_t j = 0; j < kCells; ++j) {
             EXPECT_NEAR(row_of(out.at("Hidden")[0], row)[j], h[j], 1e-12);
           }
         }
@@ -262,7 +261,7 @@ TEST(GruUnit, IsOneStep) {
                               .attrs = {{"origin_mode", true}}});
   for (int64_t row = 0; row < 4; ++row) {
     const Row h = gru.step(row_of(gru.input, row), row_of(gru.h0, row));
-    for (size_t j = 0; j < kWidth; ++j) {
+    for (size_t j = 0; j < kCells; ++j) {
       EXPECT_NEAR(row_of(out.at("Hidden")[0], row)[j], h[j], 1e-12);
     }
   }

@@ -3,14 +3,13 @@
 
 #include <cmath>
 
+#include "tests/ops/small.h"
 #include "tests/support/op_runner.h"
 
 namespace trireme::testing {
 namespace {
 
 using ::testing::HasSubstr;
-
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 OpCall lstm(const Tensor& x, const Tensor& w, int64_t states, int64_t hidden, Attrs attrs = {}) {
   const Shape state = {states, x.shape()[1], hidden};
@@ -38,9 +37,9 @@ TEST(CudnnLstm, OneStepOfOneCell) {
 }
 
 TEST(CudnnLstm, TheSecondDirectionRunsFromTheEnd) {
-  constexpr int64_t kHidden = 2, kWidth = 3, kOne = 4 * kHidden * (kWidth + kHidden);
+  constexpr int64_t kHidden = 2, kCells = 3, kOne = 4 * kHidden * (kCells + kHidden);
   Draw draw(8);
-  const Tensor x = draw.uniform({4, 1, kWidth});
+  const Tensor x = draw.uniform({4, 1, kCells});
   const Tensor matrices = draw.uniform({kOne}), biases = draw.uniform({8 * kHidden});
   std::vector<double> one = numbers(matrices), both = numbers(matrices);
   const std::vector<double> bias = numbers(biases), again = numbers(matrices);
@@ -50,7 +49,7 @@ TEST(CudnnLstm, TheSecondDirectionRunsFromTheEnd) {
   both.insert(both.end(), bias.begin(), bias.end());
   Tensor reversed = x.clone();
   for (int64_t t = 0; t < 4; ++t) {
-    std::copy_n(x.data<double>() + (3 - t) * kWidth, kWidth, reversed.data<double>() + t * kWidth);
+    std::copy_n(x.data<double>() + (3 - t) * kCells, kCells, reversed.data<double>() + t * kCells);
   }
   const auto size = [](const std::vector<double>& w) { return static_cast<int64_t>(w.size()); };
   const Tensors forward = run_op(lstm(x, doubles({size(one)}, one), 1, kHidden));
