@@ -134,8 +134,7 @@ Var& scaled_dot_product_attention(Var& queries, Var& keys, Var& values,
   }
   // Several heads look through projections of their own; one head looks directly.
   const auto project = [&](Var& x) -> Var& {
-    return heads == 1 ? x
-                      : fc(x, {.size = x.shape().at(2), .num_flatten_dims = 2, .bias_attr = false});
+    return heads == 1 ? x : fc(x, {.size = x.shape().at(2), .num_flatten_dims = 2});
   };
   Var& q_projected = project(queries);
   Var& k_projected = project(keys);
