@@ -15,10 +15,12 @@ PROGRAMS = [
     ['word2vec.py', 'dense'],
     ['understand_sentiment.py', 'conv'],
     ['understand_sentiment.py', 'stacked_lstm'],
+    ['understand_sentiment.py', 'dynamic_rnn'],
     ['image_classification.py', 'vgg'],
     ['image_classification.py', 'resnet'],
     ['recommender_system.py'],
     ['label_semantic_roles.py'],
+    ['rnn_encoder_decoder.py'],
 ]
 
 
