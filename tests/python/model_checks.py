@@ -1,0 +1,65 @@
+"""What is asked of every model: it learns, with and without passes, cloned, serialised, saved, loaded."""
+import numpy as np
+
+import _trireme as _C
+import paddle.fluid as fluid
+
+STEPS = 20
+
+
+def _train(program, startup, feeds, loss, steps, passes_off=()):
+    """The losses of the first steps, from fresh values, and the scope they left."""
+    exe, scope, losses = fluid.Executor(fluid.CPUPlace()), fluid.Scope(), []
+    with fluid.scope_guard(scope):
+        exe.run(startup)
+        for i in range(steps):
+            if passes_off:
+                value, = exe._engine.run(program, feeds[i % len(feeds)], [loss], None, True, False,
+                                         False, list(passes_off))
+            else:
+                value, = exe.run(program, feed=feeds[i % len(feeds)], fetch_list=[loss])
+            losses.append(value.item())
+    return losses, exe, scope
+
+
+def check_model(build, feeds, infer_names, tmp_path, falls_to):
+    """build() makes the model in the default programs and returns (loss, prediction, minimize).
+
+    The mean loss of the last five of 20 steps must be falls_to times that of the first five.
+    """
+    main, startup = fluid.default_main_program(), fluid.default_startup_program()
+    main.random_seed = startup.random_seed = 1
+    loss, prediction, minimize = build()
+    test = main.clone(for_test=True)
+    minimize(loss)
+    losses, exe, scope = _train(main, startup, feeds, loss.name, STEPS)
+    assert np.mean(losses[-5:]) < falls_to * np.mean(losses[:5]), losses
+
+    some = 4
+    others = {
+        'passes off': _train(main, startup, feeds, loss.name, some, _C.pass_names()),
+        'compiled': _train(fluid.CompiledProgram(main).with_data_parallel(loss.name, places=[fluid.CPUPlace()]),
+                           startup, feeds, loss.name, some),
+        'a clone': _train(main.clone(), startup.clone(), feeds, loss.name, some),
+        'serialised': _train(fluid.Program.parse_from_string(main.desc.serialize_to_string()), startup,
+                             feeds, loss.name, some),
+    }
+    for how, (found, _, _) in others.items():
+        np.testing.assert_allclose(found, losses[:some], rtol=1e-5, err_msg=how)
+
+    with fluid.scope_guard(scope):
+        expected, = exe.run(test, feed=feeds[0], fetch_list=[prediction])
+        fluid.io.save_inference_model(str(tmp_path / 'model'), infer_names, [prediction], exe,
+                                      main_program=main)
+        fluid.io.save_persistables(exe, str(tmp_path / 'values'), main)
+        after, = exe.run(main, feed=feeds[0], fetch_list=[loss])
+    with fluid.scope_guard(fluid.Scope()):
+        program, names, targets = fluid.io.load_inference_model(str(tmp_path / 'model'), exe)
+        assert names == infer_names
+        found, = exe.run(program, feed={name: feeds[0][name] for name in names}, fetch_list=targets)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+    with fluid.scope_guard(fluid.Scope()):
+        exe.run(startup)
+        fluid.io.load_persistables(exe, str(tmp_path / 'values'), main)
+        found, = exe.run(main, feed=feeds[0], fetch_list=[loss])
+        np.testing.assert_allclose(found, after, rtol=1e-6)
