@@ -176,6 +176,18 @@ BoundKernel binary_kernel(const KernelSite& site, F f) {
           parts_for(walk.count())};
 }
 
+// The first operand with the rows of the result gives it its LoD, also when it has none: x + y has
+// that of x, whatever y has. An operand that is repeated along the rows has no say.
+void carry_lod_of_rows(OpView& op) {
+  const Shape& out = op.out("Out").shape;
+  for (const char* slot : {"A", "B"}) {
+    const Shape& own = op.in(slot).shape;
+    if (own.rank() == 0 || own.rank() != out.rank() || !own[0].may_equal(out[0])) continue;
+    op.share_lod(slot, "Out");
+    return;
+  }
+}
+
 void binary_rule(OpView& op, std::optional<DType> result) {
   const ValueInfo& a = op.in("A");
   const ValueInfo& b = op.in("B");
@@ -184,7 +196,7 @@ void binary_rule(OpView& op, std::optional<DType> result) {
         .fix("cast one of them to the type of the other");
   }
   rule(op, result.value_or(a.dtype), broadcast_shapes(op, a.shape, b.shape, -1));
-  carry_lod(op, "Out", {"A", "B"});
+  carry_lod_of_rows(op);
 }
 
 template <class R, class... Ts, class F>
