@@ -20,6 +20,8 @@ PROGRAMS = [
     ['image_classification.py', 'resnet'],
     ['recommender_system.py'],
     ['label_semantic_roles.py'],
+    ['machine_translation.py', 'sparse'],
+    ['machine_translation.py', 'dense'],
     ['rnn_encoder_decoder.py'],
 ]
 
