@@ -18,14 +18,15 @@ def _train(program, startup, feeds, loss, steps, passes_off=()):
                                          False, list(passes_off))
             else:
                 value, = exe.run(program, feed=feeds[i % len(feeds)], fetch_list=[loss])
-            losses.append(value.item())
+            losses.append(value.mean())  # of all devices
     return losses, exe, scope
 
 
-def check_model(build, feeds, infer_names, tmp_path, falls_to):
+def check_model(build, feeds, infer_names, tmp_path, falls_to, same_on_two=False):
     """build() makes the model in the default programs and returns (loss, prediction, minimize).
 
-    The mean loss of the last five of 20 steps must be falls_to times that of the first five.
+    The mean loss of the last five of 20 steps must be falls_to times that of the first five. With
+    same_on_two, two devices that share every batch must find the same losses.
     """
     main, startup = fluid.default_main_program(), fluid.default_startup_program()
     main.random_seed = startup.random_seed = 1
@@ -44,6 +45,9 @@ def check_model(build, feeds, infer_names, tmp_path, falls_to):
         'serialised': _train(fluid.Program.parse_from_string(main.desc.serialize_to_string()), startup,
                              feeds, loss.name, some),
     }
+    if same_on_two:
+        parallel = fluid.CompiledProgram(main).with_data_parallel(loss.name, places=[fluid.CPUPlace()] * 2)
+        others['two devices'] = _train(parallel, startup, feeds, loss.name, some)
     for how, (found, _, _) in others.items():
         np.testing.assert_allclose(found, losses[:some], rtol=1e-5, err_msg=how)
 
