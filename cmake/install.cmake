@@ -7,7 +7,7 @@ install(TARGETS trireme EXPORT TriremeTargets)
 foreach(room IN LISTS TRIREME_ROOMS)
   if(IS_DIRECTORY "${PROJECT_SOURCE_DIR}/${room}")
     install(DIRECTORY ${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/trireme
-            FILES_MATCHING PATTERN "*.h")
+            FILES_MATCHING PATTERN "*.h" PATTERN "wire.h" EXCLUDE)  # wire.h needs protobuf's headers
   endif()
 endforeach()
 
