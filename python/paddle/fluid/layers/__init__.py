@@ -28,6 +28,7 @@ from . import structured as _structured
 from .control_flow import *
 from .io import *
 from .more import *
+from .rnn import *
 from .structured import *
 
 math_op_patch.monkey_patch_variable()
