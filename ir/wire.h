@@ -16,6 +16,8 @@ namespace wire = paddle::framework::proto;
 inline constexpr size_t kMaxProgramBytes = size_t{512} << 20;
 inline constexpr size_t kMaxProgramParts = size_t{16} << 20;  // messages and strings
 inline constexpr int kMaxBlockNesting = 256;
+// The attribute under which Op::former_names is saved: name now, own name, name now, ...
+inline constexpr std::string_view kFormerNames = "former_names";
 
 // Errors if `bytes` are too large, are not fields at all, or hold too many parts. Allocates
 // nothing.

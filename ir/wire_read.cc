@@ -173,7 +173,17 @@ void read_op(const wire::OpDesc& from, Block& block) {
       refuse_file(cat("op ", spec.type, " has attribute ", attr.name(), " twice"));
     }
   }
+  std::vector<std::string> former;
+  if (const auto found = spec.attrs.find(kFormerNames); found != spec.attrs.end()) {
+    const auto* pairs = std::get_if<std::vector<std::string>>(&found->second);
+    if (!pairs || pairs->size() % 2 != 0) {
+      refuse_file(cat("attribute ", kFormerNames, " of op ", spec.type, " is not a list of pairs"));
+    }
+    former = *pairs;
+    spec.attrs.erase(found);
+  }
   Op& op = block.insert_raw_op(block.size(), std::move(spec));
+  for (size_t i = 0; i < former.size(); i += 2) op.former_names[former[i]] = former[i + 1];
   op.is_target = from.is_target();
   op.unknown_fields = take_unknown(from);
 }

@@ -100,7 +100,13 @@ void write(const Op& op, wire::OpDesc& to) {
   write_slots(op.inputs(), to.mutable_inputs());
   write_slots(op.outputs(), to.mutable_outputs());
   to.set_type(op.type());
-  for (const auto& [name, value] : op.attrs()) {
+  Attrs attrs = op.attrs();
+  if (!op.former_names.empty()) {
+    std::vector<std::string> pairs;
+    for (const auto& [now, own] : op.former_names) pairs.insert(pairs.end(), {now, own});
+    attrs[std::string(kFormerNames)] = pairs;
+  }
+  for (const auto& [name, value] : attrs) {
     wire::OpDesc::Attr& attr = *to.add_attrs();
     attr.set_name(name);
     attr.set_type(static_cast<wire::AttrType>(value.index()));
