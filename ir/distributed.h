@@ -31,7 +31,7 @@ struct DistributedFacts {
   bool is_chief = false;               // trainer 0
   std::vector<std::string> endpoints;  // of parameter servers
   std::string ps_endpoint;             // the server this process is, where it is one
-  std::vector<std::string> tables;     // kept by rows (id mod servers)
+  std::vector<std::string> tables;     // embeddings built with is_distributed
   std::vector<VarSlice> slices;
 
   std::vector<std::string> trainer_endpoints;

@@ -87,6 +87,8 @@ void register_server(Registry& ops) {
              .attr("distributed_mode", 0, "0 sync, 1 async, 2 half async, 3 geo")
              .attr("dc_asgd", false, "keep a copy of parameters for every trainer")
              .attr("optimize_blocks", BlockRefs{}, "the blocks of one update")
+             .attr("blocks_by_round", std::vector<int32_t>{},
+                   "how many of them each round of barriers runs; empty: one round runs all")
              .attr("prefetch_var_name_to_block_id", Strings{}, "ids:block that looks them up")
              .attr("sparse_grad_to_param", Strings{}, "gradient:parameter, for SelectedRows")
              .attr("Fanin", 1, "number of trainers")

@@ -5,6 +5,7 @@
 
 #include "core/text.h"
 #include "transpiler/edit.h"
+#include "transpiler/report.h"
 #include "transpiler/updates.h"
 
 namespace trireme {
@@ -76,8 +77,8 @@ class CollectiveEdit {
           op_role::kForward);
     }
     if (last.empty()) {
-      throw Error(ErrorKind::precondition, "the startup program has no parameter to broadcast")
-          .in("DistributeTranspiler")
+      throw transpile_error("the startup program has no parameter to broadcast",
+                            ErrorKind::precondition)
           .fix("pass the startup program that goes with the main program");
     }
     append_syncs(startup_, startup_.size(), last, op_role::kForward);
@@ -118,9 +119,7 @@ class CollectiveEdit {
       }
     }
     if (grad.empty()) {
-      throw Error(ErrorKind::precondition, "the program has no gradients of parameters")
-          .in("DistributeTranspiler")
-          .fix("call minimize first: optimizer.minimize(loss), then transpile");
+      throw minimize_first("the program has no gradients of parameters");
     }
     for (size_t i = 0; i < main_.size(); ++i) {
       if (!main_.op(i).has_role(op_role::kOptimize)) continue;
@@ -169,9 +168,7 @@ class CollectiveEdit {
       updated.push_back(param);
     }
     if (updated.empty()) {
-      throw Error(ErrorKind::precondition, "the program has no optimizer ops")
-          .in("DistributeTranspiler")
-          .fix("call minimize first: optimizer.minimize(loss), then transpile");
+      throw minimize_first("the program has no optimizer ops");
     }
     append_syncs(main_, main_.size(), updated.front(), op_role::kOptimize);
     std::ranges::reverse(updated);

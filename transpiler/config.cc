@@ -6,17 +6,17 @@
 namespace trireme {
 namespace {
 
-Error config_error(std::string message) {
-  return Error(std::move(message)).in("DistributeTranspilerConfig");
+Error config_error(std::string message, ErrorKind kind = ErrorKind::invalid_argument) {
+  return Error(kind, std::move(message)).in("DistributeTranspilerConfig");
 }
 
 }  // namespace
 
 void check(const DistributeTranspilerConfig& config) {
   if (config.min_block_size < 8192) {
-    throw Error(ErrorKind::assertion,
-                cat("min_block_size is ", config.min_block_size, " but must be at least 8192"))
-        .in("DistributeTranspilerConfig")
+    throw config_error(
+        cat("min_block_size is ", config.min_block_size, " but must be at least 8192"),
+        ErrorKind::assertion)
         .fix("min_block_size counts elements; smaller blocks cost more to send than they save");
   }
   if (config.mode != "pserver" && config.mode != "nccl2" && config.mode != "collective") {
@@ -46,8 +46,7 @@ ResolvedMode resolve_mode(const DistributeTranspilerConfig& config, bool sync_mo
   if (sync && config.runtime_split_send_recv) needs_async("runtime_split_send_recv");
   if (sync && config.half_async) needs_async("half_async");
   if (sync && config.enable_dc_asgd) {
-    throw Error(ErrorKind::assertion, "enable_dc_asgd is True while sync_mode is True")
-        .in("DistributeTranspilerConfig")
+    throw config_error("enable_dc_asgd is True while sync_mode is True", ErrorKind::assertion)
         .fix("set config.sync_mode = False: delays are compensated only where there are any");
   }
   if (config.half_async && !config.runtime_split_send_recv) {

@@ -1,7 +1,6 @@
 #include "transpiler/distribute.h"
 
 #include <algorithm>
-#include <iostream>
 
 #include "core/flags.h"
 #include "core/text.h"
@@ -16,21 +15,18 @@
 namespace trireme {
 namespace {
 
-Error refused(std::string message, ErrorKind kind = ErrorKind::invalid_argument) {
-  return Error(kind, std::move(message)).in("DistributeTranspiler");
-}
-
 int flag(const char* name) { return static_cast<int>(std::get<int64_t>(get_flag(name))); }
 
 void check_fresh(const TranspileRequest& request) {
   if (!request.program || !request.startup_program) {
-    throw refused("transpile needs a program and its startup program");
+    throw transpile_error("transpile needs a program and its startup program");
   }
   for (const Program* program : {request.program.get(), request.startup_program.get()}) {
     if (!program->distributed) continue;
-    throw refused(cat(program == request.program.get() ? "program" : "startup_program",
-                      " was transpiled already, in mode '", program->distributed->mode, "'"),
-                  ErrorKind::precondition)
+    throw transpile_error(
+        cat(program == request.program.get() ? "program" : "startup_program",
+            " was transpiled already, in mode '", program->distributed->mode, "'"),
+        ErrorKind::precondition)
         .fix("transpile a program once; clone it before if another mode is wanted too");
   }
 }
@@ -42,26 +38,28 @@ Ranks find_ranks(const TranspileRequest& request, const std::string& mode) {
     ranks.endpoints = parse_endpoints(*text, "trainers");
   } else if (const auto* list = std::get_if<std::vector<std::string>>(&request.trainers)) {
     if (mode == "nccl2") {
-      throw refused("trainers is a list but in nccl2 mode must be a string", ErrorKind::assertion)
+      throw transpile_error("trainers is a list but in nccl2 mode must be a string",
+                            ErrorKind::assertion)
           .fix("write trainers=\"ip:port,ip:port\"");
     }
     ranks.endpoints = *list;
     check_endpoints(ranks.endpoints, "trainers");
   } else {
     const ErrorKind kind = mode == "nccl2" ? ErrorKind::assertion : ErrorKind::invalid_argument;
-    throw refused(cat("trainers is ", std::get<int>(request.trainers), " but in ", mode,
-                      " mode must name the endpoints of all ranks"),
-                  kind)
+    throw transpile_error(cat("trainers is ", std::get<int>(request.trainers), " but in ", mode,
+                              " mode must name the endpoints of all ranks"),
+                          kind)
         .fix("write trainers=\"ip:port,ip:port\"");
   }
   ranks.rank = request.trainer_id;
   ranks.current_endpoint = request.current_endpoint;
   if (ranks.rank < 0 || ranks.rank >= ranks.count()) {
-    throw refused(cat("trainer_id is ", ranks.rank, " but must be from 0 to ", ranks.count() - 1));
+    throw transpile_error(
+        cat("trainer_id is ", ranks.rank, " but must be from 0 to ", ranks.count() - 1));
   }
   if (std::ranges::find(ranks.endpoints, ranks.current_endpoint) == ranks.endpoints.end()) {
-    throw refused(cat("current_endpoint is ", ranks.current_endpoint,
-                      ", which is not among trainers ", join(ranks.endpoints, ",")));
+    throw transpile_error(cat("current_endpoint is ", ranks.current_endpoint,
+                              ", which is not among trainers ", join(ranks.endpoints, ",")));
   }
   return ranks;
 }
@@ -115,11 +113,12 @@ void DistributeTranspiler::transpile(const TranspileRequest& request) {
 void DistributeTranspiler::transpile_pserver(const TranspileRequest& request) {
   const int* trainers = std::get_if<int>(&request.trainers);
   if (!trainers) {
-    throw refused("trainers names endpoints but in pserver mode must be a number",
-                  ErrorKind::type_mismatch)
+    throw transpile_error("trainers names endpoints but in pserver mode must be a number",
+                          ErrorKind::type_mismatch)
         .fix("write trainers=2, or set config.mode = \"nccl2\"");
   }
-  if (*trainers < 1) throw refused(cat("trainers is ", *trainers, " but must be at least 1"));
+  if (*trainers < 1)
+    throw transpile_error(cat("trainers is ", *trainers, " but must be at least 1"));
   std::vector<std::string> endpoints = parse_endpoints(request.pservers, "pservers");
   // A server's process gives any id; a trainer's is checked when its program is asked for.
   std::shared_ptr<const Program> main = clone(*request.program, false);
@@ -139,18 +138,12 @@ void DistributeTranspiler::transpile_pserver(const TranspileRequest& request) {
   auto facts = facts_of("pserver", request.trainer_id);
   facts->endpoints = endpoints;
   facts->ps_endpoint = request.current_endpoint;
-  for (const PlacedTable& table : placement.tables) facts->tables.push_back(table.name);
+  facts->tables = placement.tables;
   facts->slices = slice_records(placement);
   mark(*request.program, facts);
   mark(*request.startup_program, facts);
   if (config_.print_log) {
-    for (const std::string& line : balance_lines(placement)) {
-      if (request.print) {
-        request.print(line);
-      } else {
-        std::cout << line << std::endl;
-      }
-    }
+    for (const std::string& line : balance_lines(placement)) print_log_line(request.print, line);
   }
   origin_startup_ = startup;
   placement_ = std::move(placement);
@@ -161,14 +154,15 @@ void DistributeTranspiler::transpile_nccl2(const TranspileRequest& request) {
   const int inter = config_.hierarchical_allreduce_inter_nranks;
   if (config_.use_hierarchical_allreduce) {
     if (inter < 1) {
-      throw refused(cat("hierarchical_allreduce_inter_nranks is ", inter,
-                        " but must say how many ranks one node has"),
-                    ErrorKind::assertion);
+      throw transpile_error(cat("hierarchical_allreduce_inter_nranks is ", inter,
+                                " but must say how many ranks one node has"),
+                            ErrorKind::assertion);
     }
     if (ranks.count() <= inter || ranks.count() % inter != 0) {
-      throw refused(cat("hierarchical_allreduce_inter_nranks is ", inter, " for ", ranks.count(),
-                        " trainers; there must be more trainers than that, and a multiple of it"),
-                    ErrorKind::assertion);
+      throw transpile_error(
+          cat("hierarchical_allreduce_inter_nranks is ", inter, " for ", ranks.count(),
+              " trainers; there must be more trainers than that, and a multiple of it"),
+          ErrorKind::assertion);
     }
   }
   origin_startup_ = clone(*request.startup_program, false);
@@ -189,16 +183,16 @@ void DistributeTranspiler::transpile_nccl2(const TranspileRequest& request) {
 
 void DistributeTranspiler::transpile_collective(const TranspileRequest& request) {
   if (!config_.collective_mode) {
-    throw refused("collective_mode is None but mode is 'collective'")
+    throw transpile_error("collective_mode is None but mode is 'collective'")
         .fix(
             "set config.collective_mode to 'grad_allreduce', 'local_sgd' or "
             "'single_process_multi_thread'");
   }
   const std::string& how = *config_.collective_mode;
   if (how != "grad_allreduce" && how != "local_sgd" && how != "single_process_multi_thread") {
-    throw refused(cat("collective_mode is '", how,
-                      "' but must be 'grad_allreduce', 'local_sgd' or "
-                      "'single_process_multi_thread'"));
+    throw transpile_error(cat("collective_mode is '", how,
+                              "' but must be 'grad_allreduce', 'local_sgd' or "
+                              "'single_process_multi_thread'"));
   }
   auto facts = facts_of("collective", request.trainer_id);
   facts->nccl_comm_num = config_.nccl_comm_num;
@@ -206,15 +200,15 @@ void DistributeTranspiler::transpile_collective(const TranspileRequest& request)
   if (how == "single_process_multi_thread") {
     const int* count = std::get_if<int>(&request.trainers);
     const int ranks = count ? *count : find_ranks(request, "collective").count();
-    if (ranks < 1) throw refused(cat("trainers is ", ranks, " but must be at least 1"));
+    if (ranks < 1) throw transpile_error(cat("trainers is ", ranks, " but must be at least 1"));
     edit_both(request, [&](Program& main, Program& first) {
       make_multi_thread(main, first, config_.nccl_comm_num, ranks);
     });
   } else {
     const Ranks ranks = find_ranks(request, "collective");
     if (ranks.count() < 2) {
-      throw refused(cat("trainers names one endpoint, ", ranks.endpoints.front(), ", but ", how,
-                        " needs at least two"))
+      throw transpile_error(cat("trainers names one endpoint, ", ranks.endpoints.front(), ", but ",
+                                how, " needs at least two"))
           .fix("run the program as it is, without a transpiler");
     }
     facts->trainer_endpoints = ranks.endpoints;
@@ -234,11 +228,12 @@ void DistributeTranspiler::transpile_collective(const TranspileRequest& request)
 
 const Placement& DistributeTranspiler::placement() const {
   if (done_.empty()) {
-    throw refused("transpile has not run", ErrorKind::precondition).fix("call transpile first");
+    throw transpile_error("transpile has not run", ErrorKind::precondition)
+        .fix("call transpile first");
   }
   if (!placement_) {
-    throw refused(cat("mode is '", done_, "', which has no parameter servers"),
-                  ErrorKind::precondition)
+    throw transpile_error(cat("mode is '", done_, "', which has no parameter servers"),
+                          ErrorKind::precondition)
         .fix("run the program and startup program that transpile edited");
   }
   return *placement_;
@@ -248,8 +243,8 @@ std::shared_ptr<Program> DistributeTranspiler::get_trainer_program(
     bool wait_port, const std::function<void()>& poll) const {
   const Placement& placed = placement();
   if (placed.trainer_id < 0 || placed.trainer_id >= placed.trainers) {
-    throw refused(cat("trainer_id is ", placed.trainer_id, " but must be from 0 to ",
-                      placed.trainers - 1, " on a trainer"));
+    throw transpile_error(cat("trainer_id is ", placed.trainer_id, " but must be from 0 to ",
+                              placed.trainers - 1, " on a trainer"));
   }
   if (wait_port) wait_server_ready(placed.endpoints, kReadyLimit, poll);
   return program_;
@@ -258,9 +253,9 @@ std::shared_ptr<Program> DistributeTranspiler::get_trainer_program(
 std::shared_ptr<Program> DistributeTranspiler::server_program(const std::string& endpoint) const {
   const Placement& placed = placement();
   if (std::ranges::find(placed.endpoints, endpoint) == placed.endpoints.end()) {
-    throw refused(cat("endpoint is ", endpoint, ", which is not among pservers ",
-                      join(placed.endpoints, ",")),
-                  ErrorKind::not_found);
+    throw transpile_error(cat("endpoint is ", endpoint, ", which is not among pservers ",
+                              join(placed.endpoints, ",")),
+                          ErrorKind::not_found);
   }
   std::shared_ptr<Program> made = placed.config.geo_sgd_mode ? make_geo_server(placed, endpoint)
                                                              : make_server(placed, endpoint);
@@ -301,7 +296,8 @@ std::shared_ptr<Program> DistributeTranspiler::get_startup_program(
   if (pserver_program) {
     const auto& facts = pserver_program->distributed;
     if (!facts || facts->ps_endpoint != endpoint || facts->endpoints != placed.endpoints) {
-      throw refused(cat("pserver_program was not made by get_pserver_program for ", endpoint));
+      throw transpile_error(
+          cat("pserver_program was not made by get_pserver_program for ", endpoint));
     }
   }
   return server_startup(endpoint);

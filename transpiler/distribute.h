@@ -12,6 +12,7 @@
 #include "ir/program.h"
 #include "transpiler/config.h"
 #include "transpiler/placement.h"
+#include "transpiler/report.h"
 
 namespace trireme {
 
@@ -25,7 +26,7 @@ struct TranspileRequest {
   bool sync_mode = true;
   std::string current_endpoint = "127.0.0.1:6174";
   // Where print_log's lines go; null: standard output.
-  std::function<void(const std::string& line)> print = {};
+  PrintLine print = {};
 };
 
 class DistributeTranspiler {

@@ -6,6 +6,7 @@
 
 #include "core/text.h"
 #include "ir/schema.h"
+#include "transpiler/report.h"
 
 namespace trireme {
 
@@ -68,8 +69,7 @@ std::vector<std::string> parse_endpoints(const std::string& text, const char* ar
 
 void check_endpoints(const std::vector<std::string>& endpoints, const char* argument) {
   const auto refuse = [&](const std::string& why) {
-    throw Error(cat(argument, " is '", join(endpoints, ","), "': ", why))
-        .in("DistributeTranspiler")
+    throw transpile_error(cat(argument, " is '", join(endpoints, ","), "': ", why))
         .fix(cat("write ", argument, " as \"ip:port,ip:port\""));
   };
   if (endpoints.empty()) refuse("it names no endpoint");

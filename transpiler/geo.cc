@@ -45,48 +45,6 @@ void make_geo_trainer(Program& main, const Placement& placement) {
                 op_role::kRpc);
 }
 
-void make_geo_trainer_startup(Program& startup, const Placement& placement) {
-  Block& block = startup.global_block();
-  for (const PlacedParam& param : placement.params) {
-    if (param.is_split()) {
-      for (const Slice& slice : param.slices) {
-        block.create_var({.name = slice.name, .dtype = param.dtype, .shape = slice.shape});
-      }
-    }
-    append_filled(
-        block,
-        {.type = "recv",
-         .outputs = {{"Out", param.names()}},
-         .attrs = {{"epmap", param.endpoints()}, {"trainer_id", int32_t{placement.trainer_id}}}},
-        op_role::kRpc);
-  }
-  append_filled(block,
-                {.type = "fetch_barrier",
-                 .outputs = {{"Out", {add_control_var(block)}}},
-                 .attrs = {{"endpoints", placement.endpoints},
-                           {"trainer_id", int32_t{placement.trainer_id}}}},
-                op_role::kRpc);
-  for (const PlacedParam& param : placement.params) {
-    if (!param.is_split()) continue;
-    append_filled(block,
-                  {.type = "concat",
-                   .inputs = {{"X", param.names()}},
-                   .outputs = {{"Out", {param.name}}},
-                   .attrs = {{"axis", int32_t{0}}}},
-                  op_role::kDist);
-  }
-  // Tells the sender's thread that first values are there.
-  block.create_var({.name = "param_init", .shape = {1}});
-  append_filled(block,
-                {.type = "send",
-                 .inputs = {{"X", {"param_init"}}},
-                 .outputs = {{"Out", {add_control_var(block)}}},
-                 .attrs = {{"epmap", placement.endpoints},
-                           {"send_varnames", Strings{"param_init"}},
-                           {"trainer_id", int32_t{placement.trainer_id}}}},
-                op_role::kRpc);
-}
-
 std::shared_ptr<Program> make_geo_server(const Placement& placement, const std::string& endpoint) {
   std::shared_ptr<Program> program = Program::create();
   program->set_seed(placement.main->seed());

@@ -52,17 +52,23 @@ void add_outer_names(const Block& inner, const Block& block, std::set<std::strin
   }
 }
 
-// Text attributes of the op that owns the block: a recurrent op names its states there.
-void add_text_of_owner(const Block& block, std::set<std::string>& to) {
+// What the op that owns the block knows by name: its operands, names in text attributes (a
+// recurrent op's states), and the gradients of both, which it takes from the block under their own
+// names whatever its outputs are called.
+void add_names_of_owner(const Block& block, std::set<std::string>& to) {
+  const auto add = [&](const std::vector<std::string>& names) {
+    add_names(to, names);
+    for (const std::string& name : names) to.insert(grad_name(name));
+  };
   const Program& program = block.program();
   for (size_t i = 0; i < program.num_blocks(); ++i) {
     for (const Op* op : program.block(static_cast<int>(i)).ops()) {
       if (!blocks_of(*op).contains(block.index())) continue;
-      add_names(to, op->input_names());
-      add_names(to, op->output_names());
+      add(op->input_names());
+      add(op->output_names());
       for (const auto& [key, value] : op->attrs()) {
-        if (const auto* text = std::get_if<std::string>(&value)) to.insert(*text);
-        if (const auto* list = std::get_if<std::vector<std::string>>(&value)) add_names(to, *list);
+        if (const auto* text = std::get_if<std::string>(&value)) add({*text});
+        if (const auto* list = std::get_if<std::vector<std::string>>(&value)) add(*list);
       }
     }
   }
@@ -121,6 +127,10 @@ BlockLiveness find_liveness(const Block& block) {
       result.nested.insert(named.begin(), named.end());
       inside.insert(all.begin(), all.end());
     }
+    if (!inner.empty()) {
+      add_names(result.nested, op->input_names());
+      add_names(result.nested, op->output_names());
+    }
     result.is_container.push_back(!inner.empty());
     touches.uses.push_back(std::move(uses));
     touches.defs.push_back(std::move(defs));
@@ -129,7 +139,7 @@ BlockLiveness find_liveness(const Block& block) {
     const Block& other = program.block(static_cast<int>(i));
     if (!inside.contains(other.index())) add_outer_names(other, block, result.kept);
   }
-  add_text_of_owner(block, result.kept);
+  add_names_of_owner(block, result.kept);
 
   std::set<std::string> after_last;
   if (is_loop_body(block)) after_last = walk_back(touches, {}, nullptr);

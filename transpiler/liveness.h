@@ -12,9 +12,9 @@ namespace trireme {
 struct BlockLiveness {
   std::vector<bool> is_container;               // by op: it owns sub-blocks
   std::vector<std::vector<std::string>> dying;  // by op: needed up to it and not after it; sorted
-  std::set<std::string> nested;                 // named inside sub-blocks of its ops
-  // Named by gradient blocks elsewhere, or as text in the op that owns this block: their names and
-  // values must stay.
+  std::set<std::string> nested;                 // named by ops with sub-blocks, or inside these
+  // Named by gradient blocks elsewhere, or by the op that owns this block: their names and values
+  // must stay.
   std::set<std::string> kept;
   // Born by an op of this block; never dead while an op still names them.
   std::set<std::string> one_life;

@@ -1,7 +1,6 @@
 #include "transpiler/memory_optimize.h"
 
 #include <algorithm>
-#include <iostream>
 #include <map>
 #include <optional>
 
@@ -188,12 +187,7 @@ class NameSharing {
   }
 
   void log(const std::string& line) const {
-    if (!options_.print_log) return;
-    if (options_.print) {
-      options_.print(line);
-    } else {
-      std::cout << line << std::endl;
-    }
+    if (options_.print_log) print_log_line(options_.print, line);
   }
 
   Block& block_;

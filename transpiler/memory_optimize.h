@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <set>
 #include <string>
 
 #include "ir/program.h"
+#include "transpiler/report.h"
 
 namespace trireme {
 
@@ -16,7 +16,7 @@ struct MemoryOptimizeOptions {
   int level = 0;            // 0: only equal shapes share a name; 1: also smaller in larger
   bool skip_grads = false;  // gradients that updates read keep their names
   // Where print_log's lines go; null: standard output.
-  std::function<void(const std::string& line)> print = {};
+  PrintLine print = {};
 };
 
 // Gives the outputs of ops names of variables that are dead by then, in every block. In place.

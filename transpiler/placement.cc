@@ -5,15 +5,12 @@
 #include <set>
 
 #include "core/text.h"
+#include "transpiler/report.h"
 #include "transpiler/slice.h"
 #include "transpiler/tables.h"
 
 namespace trireme {
 namespace {
-
-Error placement_error(std::string message) {
-  return Error(std::move(message)).in("DistributeTranspiler");
-}
 
 // Updates whose op takes a norm over the whole parameter: cut, they would train differently.
 bool takes_norm(const Op& optimizer) {
@@ -23,7 +20,7 @@ bool takes_norm(const Op& optimizer) {
 
 const Var& find(const Program& program, const std::string& name, const char* what) {
   if (const Var* var = program.global_block().find_var(name)) return *var;
-  throw placement_error(cat("the program has no ", what, " ", name));
+  throw transpile_error(cat("the program has no ", what, " ", name));
 }
 
 // memory_optimize may have given a gradient another variable's name; trainers and servers would not
@@ -35,34 +32,35 @@ void check_grad_names(const Placement& placement) {
     for (const auto& [now, own] : op->former_names) shared.insert(now);
   }
   for (const Update& update : placement.ops.updates) {
-    const auto [other, fresh] = owners.emplace(update.grad, update.param);
-    if (!fresh || shared.contains(update.grad)) {
-      throw Error(
-          ErrorKind::precondition,
-          cat("the gradient of ", update.param, " is kept under the name ", update.grad, ", which ",
-              fresh ? std::string("another variable") : other->second, " has too"))
-          .in("DistributeTranspiler")
-          .fix("call memory_optimize before transpile with skip_grads=True");
-    }
+    const std::string& grad = placement.sent_grad(update);
+    const auto [other, fresh] = owners.emplace(grad, update.param);
+    if (fresh && !shared.contains(grad)) continue;
+    throw transpile_error(
+        cat("the gradient of ", update.param, " is kept under the name ", grad, ", which ",
+            fresh ? std::string("another variable") : other->second, " has too"),
+        ErrorKind::precondition)
+        .fix("call memory_optimize before transpile with skip_grads=True");
   }
 }
 
 void add_params(Placement& placement) {
   const Program& main = *placement.main;
   const std::set<std::string> remote = remote_tables(main);
-  const std::set<std::string> by_rows = distributed_tables(main);
+  const std::set<std::string> distributed = distributed_tables(main);
+  placement.tables.assign(distributed.begin(), distributed.end());
   std::map<std::string, size_t> known;
   for (size_t i = 0; i < placement.ops.updates.size(); ++i) {
     const Update& update = placement.ops.updates[i];
     const Var& param = find(main, update.param, "parameter");
-    const Var& grad = find(main, update.grad, "gradient");
+    const Var& grad = find(main, placement.sent_grad(update), "gradient");
     if (grad.type() != VarType::lod_tensor && grad.type() != VarType::selected_rows) {
-      throw placement_error(cat("the gradient ", grad.name(), " is ", name_of(grad.type()),
+      throw transpile_error(cat("the gradient ", grad.name(), " is ", name_of(grad.type()),
                                 "; only LOD_TENSOR and SELECTED_ROWS can be sent"));
     }
-    if (by_rows.contains(param.name())) {
-      placement.tables.push_back(placed_table(param, grad, update));
-      continue;
+    if (distributed.contains(param.name()) && grad.type() != VarType::selected_rows) {
+      throw transpile_error(
+          cat("table ", param.name(), " has is_distributed=True, and its gradient is dense"))
+          .fix("build the embedding with is_sparse=True as well");
     }
     const auto [at, fresh] = known.emplace(param.name(), placement.params.size());
     if (fresh) {
@@ -82,7 +80,11 @@ void add_params(Placement& placement) {
 void cut(Placement& placement) {
   for (PlacedParam& param : placement.params) {
     bool whole = !placement.config.slice_var_up && !placement.config.geo_sgd_mode;
-    for (const size_t i : param.updates) whole |= takes_norm(*placement.ops.updates[i].optimizer);
+    for (const size_t i : param.updates) {
+      const Update& update = placement.ops.updates[i];
+      const ClippedGrad* clipped = placement.clips.find(update.grad);
+      whole |= takes_norm(*update.optimizer) || (clipped && !clipped->may_be_cut);
+    }
     const auto count = static_cast<int64_t>(placement.endpoints.size());
     const auto blocks = slice_variable({{param.name, param.shape}}, whole ? 1 : count,
                                        placement.config.min_block_size);
@@ -120,12 +122,12 @@ void choose_servers(Placement& placement) {
     for (const Slice& slice : param.slices) vars.push_back({slice.name, slice.shape, param.dtype});
     const std::vector<std::string> chosen = dispatcher->dispatch(vars);
     if (chosen.size() != vars.size()) {
-      throw placement_error(cat("split_method chose ", chosen.size(), " servers for the ",
+      throw transpile_error(cat("split_method chose ", chosen.size(), " servers for the ",
                                 vars.size(), " blocks of ", param.name));
     }
     for (size_t s = 0; s < chosen.size(); ++s) {
       if (std::ranges::find(placement.endpoints, chosen[s]) == placement.endpoints.end()) {
-        throw placement_error(cat("split_method chose ", chosen[s], " for ", vars[s].name,
+        throw transpile_error(cat("split_method chose ", chosen[s], " for ", vars[s].name,
                                   ", which is not among pservers ",
                                   join(placement.endpoints, ",")));
       }
@@ -174,22 +176,44 @@ Placement place(std::shared_ptr<const Program> main, std::shared_ptr<const Progr
                       .trainers = trainers,
                       .endpoints = std::move(endpoints),
                       .ops = {},
+                      .clips = {},
                       .params = {},
                       .send_order = {},
                       .tables = {}};
   placement.ops = find_updates(*placement.main);
   if (!placement.main->scheduled_rate.empty() && !config.geo_sgd_mode) {
-    throw Error(ErrorKind::unimplemented,
-                cat("the learning rate ", placement.main->scheduled_rate,
-                    " is written by an LRScheduler on the trainer, but servers read it"))
-        .in("DistributeTranspiler")
+    throw transpile_error(cat("the learning rate ", placement.main->scheduled_rate,
+                              " is written by an LRScheduler on the trainer, but servers read it"),
+                          ErrorKind::unimplemented)
         .fix("use a schedule made of ops, such as fluid.layers.exponential_decay");
   }
+  // One trainer's gradient is the average already; without barriers there is none.
+  if (placement.mode.sync && trainers > 1) placement.clips = find_server_clips(placement.ops);
   check_grad_names(placement);
   add_params(placement);
   cut(placement);
   choose_servers(placement);
   return placement;
+}
+
+const std::string& Placement::sent_grad(const Update& update) const {
+  const ClippedGrad* clipped = clips.find(update.grad);
+  return clipped ? clipped->raw : update.grad;
+}
+
+std::vector<size_t> servers_of_join(const Placement& placement, int join) {
+  std::vector<size_t> servers;
+  for (size_t k = 0; k < placement.endpoints.size(); ++k) {
+    const bool any = std::ranges::any_of(placement.params, [&](const PlacedParam& param) {
+      return slices_at(param, placement.endpoints[k]) > 0 &&
+             std::ranges::any_of(param.updates, [&](size_t u) {
+               const auto* clipped = placement.clips.find(placement.ops.updates[u].grad);
+               return clipped && clipped->join == join;
+             });
+    });
+    if (any) servers.push_back(k);
+  }
+  return servers;
 }
 
 int slices_at(const PlacedParam& param, const std::string& endpoint) {
@@ -271,6 +295,28 @@ std::vector<VarSlice> slice_records(const Placement& placement) {
         }
       }
     }
+  }
+  // Where the schedule stands. Trainers have counters of the same names in async mode, so the file
+  // has another.
+  const auto add_count = [&](const std::string& held, const std::string& file) {
+    const Var& counter = block.var(kLrCounter);
+    for (const std::string& endpoint : placement.endpoints) {
+      VarSlice record{.origin = counter.spec(),
+                      .slice = counter.spec(),
+                      .use = VarSlice::Use::optimizer,
+                      .endpoint = endpoint};
+      record.origin.name = file;
+      record.slice.name = held;
+      records.push_back(std::move(record));
+    }
+  };
+  const std::string counter(kLrCounter);
+  if (placement.async_counter()) {
+    for (int t = 0; t < placement.trainers; ++t) {
+      add_count(of_trainer(counter, t), of_trainer(counter + ".servers", t));
+    }
+  } else if (placement.ops.step_counter && !placement.config.geo_sgd_mode) {
+    add_count(counter, counter);
   }
   return records;
 }

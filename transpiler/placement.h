@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/distributed.h"
+#include "transpiler/clips.h"
 #include "transpiler/config.h"
 #include "transpiler/updates.h"
 
@@ -37,15 +38,6 @@ struct PlacedParam {
   std::string grad_name(const std::string& grad, size_t slice) const;
 };
 
-// A table that servers keep by rows: row r is on server r mod n.
-struct PlacedTable {
-  std::string name;
-  Shape shape;
-  DType dtype = DType::float32;
-  std::string grad;
-  std::string learning_rate;
-};
-
 // A program and its cluster, decided once; trainer and server programs are read off it.
 struct Placement {
   std::shared_ptr<const Program> main;  // as they were before
@@ -57,13 +49,16 @@ struct Placement {
   int trainers = 1;
   std::vector<std::string> endpoints;
   UpdateOps ops;                    // of `main`
+  ServerClips clips;                // none where trainers clip
   std::vector<PlacedParam> params;  // in the order of their updates
   std::vector<size_t> send_order;   // of params
-  std::vector<PlacedTable> tables;
+  std::vector<std::string> tables;  // of lookups with is_distributed
 
   // Servers sum one gradient per trainer, so names carry the trainer.
   bool by_trainer() const { return mode.merge_by_trainer && trainers > 1; }
   bool split_at_run() const { return config.runtime_split_send_recv; }
+  // The gradient of an update as trainers send it.
+  const std::string& sent_grad(const Update& update) const;
   bool async_counter() const { return !mode.merge_by_trainer && ops.step_counter != nullptr; }
 };
 
@@ -87,6 +82,8 @@ int slices_at(const PlacedParam& param, const std::string& endpoint);
 
 // The records that saving and loading read.
 std::vector<VarSlice> slice_records(const Placement& placement);
+// Servers, by their place in the list, that keep gradients of the join.
+std::vector<size_t> servers_of_join(const Placement& placement, int join);
 // One line per server: blocks, bytes and share.
 std::vector<std::string> balance_lines(const Placement& placement);
 

@@ -8,7 +8,6 @@
 #include "core/warning.h"
 #include "ir/copy.h"
 #include "transpiler/edit.h"
-#include "transpiler/tables.h"
 
 namespace trireme {
 namespace {
@@ -47,15 +46,20 @@ class ServerSide {
 
   std::shared_ptr<Program> run() {
     add_params_and_grads();
+    for (size_t j = 0; j < placement_.clips.joins.size(); ++j) add_numbers(static_cast<int>(j));
+    const size_t first_round = optimize_blocks_.indices.size();
     if (!placement_.ops.schedule.empty()) add_schedule();
-    parent_ = static_cast<int>(program_->num_blocks()) - 1;
+    for (const ClipJoin& join : placement_.clips.joins) add_decision(join);
+    parent_ = last_block();
     for (const Update& update : placement_.ops.updates) add_update(update);
-    for (const PlacedTable& table : placement_.tables) add_table_update(table);
-    add_table_lookups();
-    if (optimize_blocks_.indices.size() == (schedule_block_ >= 0 ? 1u : 0u)) {
+    if (grad_blocks_.empty()) {
       warn_once(cat("parameter server ", endpoint_,
                     " keeps no parameter: there are fewer blocks than ", "servers"));
       optimize_blocks_.indices.push_back(program_->create_block(parent_).index());
+    }
+    if (!placement_.clips.joins.empty()) {
+      rounds_ = {static_cast<int32_t>(first_round),
+                 static_cast<int32_t>(optimize_blocks_.indices.size() - first_round)};
     }
     program_->set_current(0);
     add_serve_op();
@@ -63,6 +67,14 @@ class ServerSide {
   }
 
  private:
+  int last_block() const { return static_cast<int>(program_->num_blocks()) - 1; }
+
+  Block& add_block(int parent) {
+    Block& block = program_->create_block(parent);
+    optimize_blocks_.indices.push_back(block.index());
+    return block;
+  }
+
   const PlacedParam* placed(const std::string& name) const {
     for (const PlacedParam& param : placement_.params) {
       if (param.name == name) return &param;
@@ -83,7 +95,9 @@ class ServerSide {
       const PlacedParam& param = placement_.params[i];
       for (size_t s = 0; s < param.slices.size(); ++s) {
         if (param.slices[s].endpoint != endpoint_) continue;
-        for (const size_t u : param.updates) add_grad(param, placement_.ops.updates[u].grad, s);
+        for (const size_t u : param.updates) {
+          add_grad(param, placement_.sent_grad(placement_.ops.updates[u]), s);
+        }
       }
     }
   }
@@ -91,17 +105,18 @@ class ServerSide {
   void add_grad(const PlacedParam& param, const std::string& grad, size_t slice) {
     const VarType type = original_.var(grad).type();
     const std::string merged = param.grad_name(grad, slice);
-    add_received(merged, type, param.dtype, param.slices[slice].shape);
+    add_received(merged, type, param.dtype, param.slices[slice].shape, placement_.by_trainer());
     if (type == VarType::selected_rows) {
       sparse_grads_.push_back(cat(merged, ":", param.slices[slice].name));
     }
   }
 
   // The merged gradient, and where trainers are told apart one more for each of them.
-  void add_received(const std::string& merged, VarType type, DType dtype, const Shape& shape) {
+  void add_received(const std::string& merged, VarType type, DType dtype, const Shape& shape,
+                    bool by_trainer) {
     VarSpec spec{.name = merged, .type = type, .dtype = dtype, .shape = shape, .persistable = true};
     block_.create_var(spec);
-    if (!placement_.by_trainer()) {
+    if (!by_trainer) {
       received_.push_back(merged);
       return;
     }
@@ -116,9 +131,8 @@ class ServerSide {
   // ---- the learning rate
 
   void add_schedule() {
-    Block& block = program_->create_block(0);
+    Block& block = add_block(0);
     schedule_block_ = block.index();
-    optimize_blocks_.indices.push_back(schedule_block_);
     for (const Op* op : placement_.ops.schedule) {
       if (op == placement_.ops.step_counter && placement_.async_counter()) {
         add_counter_sum(block, *op);
@@ -168,35 +182,86 @@ class ServerSide {
     return to.index();
   }
 
+  // ---- clips of several gradients together
+
+  // First round: averages, the numbers of this server's gradients, their sum.
+  void add_numbers(int j) {
+    Strings numbers;
+    for (const Update& update : placement_.ops.updates) {
+      const ClippedGrad* clipped = placement_.clips.find(update.grad);
+      if (!clipped || clipped->join != j) continue;
+      for_each_slice(update, [&](const PlacedParam& param, size_t s) {
+        const Slice& slice = param.slices[s];
+        const std::string merged = param.grad_name(clipped->raw, s);
+        std::string number = clipped->number;
+        if (slices_at(param, endpoint_) > 1) number += cat(".block", slice.block_id);
+        clone_var(block_, original_.var(clipped->number), number);
+        Block& block = add_block(0);
+        add_merge(block, merged, update.optimizer->line());
+        add_ops(block, clipped->before, param, slice,
+                {{clipped->raw, merged}, {clipped->number, number}});
+        numbers.push_back(number);
+      });
+    }
+    const std::string& total = placement_.clips.joins[static_cast<size_t>(j)].total;
+    add_received(total, VarType::lod_tensor, original_.var(total).dtype(),
+                 original_.var(total).shape(), false);
+    if (numbers.empty()) return;
+    clone_var(block_, original_.var(total), part_name(total, number_)).set_persistable(true);
+    append_filled(add_block(last_block()),  // not beside the blocks whose numbers it reads
+                  {.type = "sum",
+                   .inputs = {{"X", numbers}},
+                   .outputs = {{"Out", {part_name(total, number_)}}}},
+                  op_role::kOptimize);
+  }
+
+  void add_decision(const ClipJoin& join) {
+    Block& block = add_block(std::max(schedule_block_, 0));
+    for (const Op* op : join.decide) copy_op(*op, block);
+  }
+
   // ---- updates
 
-  void add_update(const Update& update) {
+  template <class Do>
+  void for_each_slice(const Update& update, const Do& act) const {
     const PlacedParam* param = placed(update.param);
-    if (!param) return;
-    for (size_t s = 0; s < param->slices.size(); ++s) {
-      if (param->slices[s].endpoint == endpoint_) add_update(*param, update, s);
+    for (size_t s = 0; param && s < param->slices.size(); ++s) {
+      if (param->slices[s].endpoint == endpoint_) act(*param, s);
     }
+  }
+
+  void add_update(const Update& update) {
+    for_each_slice(update,
+                   [&](const PlacedParam& param, size_t s) { add_update(param, update, s); });
   }
 
   void add_update(const PlacedParam& param, const Update& update, size_t s) {
     const Slice& slice = param.slices[s];
     // A second update of one slice follows the first: only siblings run side by side.
-    const auto before = last_block_.find(slice.name);
-    Block& block = program_->create_block(before == last_block_.end() ? parent_ : before->second);
-    last_block_[slice.name] = block.index();
-    optimize_blocks_.indices.push_back(block.index());
-    const std::string merged = param.grad_name(update.grad, s);
+    const auto before = last_update_.find(slice.name);
+    Block& block = add_block(before == last_update_.end() ? parent_ : before->second);
+    last_update_[slice.name] = block.index();
+    const ClippedGrad* clipped = placement_.clips.find(update.grad);
+    const bool averaged = clipped && clipped->join >= 0;  // in the first round
+    const std::string& sent = placement_.sent_grad(update);
+    const std::string merged = param.grad_name(sent, s);
     grad_blocks_.push_back(cat(merged, ":", block.index()));
     const SourceLine line = update.optimizer->line();
-    if (placement_.by_trainer()) add_merge(block, merged, line);
+    if (placement_.by_trainer() && !averaged) add_merge(block, merged, line);
 
-    Rename names{{param.name, slice.name}, {update.grad, merged}};
+    Rename names{{param.name, slice.name}, {sent, merged}};
     for (const PlacedState& state : states_of(placement_, param, update, slice)) {
       names[state.origin->name()] = state.name;
       clone_var(block_, *state.origin, state.name, &state.shape);
     }
     if (placement_.config.enable_dc_asgd) add_compensation(block, param, slice, merged, line);
-    for (const Op* op : update.ops) {
+    if (clipped) add_ops(block, averaged ? clipped->after : clipped->before, param, slice, names);
+    add_ops(block, update.ops, param, slice, names);
+  }
+
+  void add_ops(Block& block, const std::vector<const Op*>& ops, const PlacedParam& param,
+               const Slice& slice, const Rename& names) {
+    for (const Op* op : ops) {
       if (op->sub_block()) {
         throw Error(ErrorKind::unimplemented, "an update with a sub-block cannot move to a server")
             .in(op->type())
@@ -276,85 +341,6 @@ class ServerSide {
     append("elementwise_add", {{"X", {grad}}, {"Y", {twice}}}, grad);
   }
 
-  // ---- tables by rows
-
-  void add_table_update(const PlacedTable& table) {
-    block_.create_var({.name = table.name,
-                       .type = VarType::selected_rows,
-                       .dtype = table.dtype,
-                       .shape = table.shape,
-                       .persistable = true});
-    Block& block = program_->create_block(parent_);
-    optimize_blocks_.indices.push_back(block.index());
-    const std::string merged = table.grad;
-    VarSpec spec{.name = merged,
-                 .type = VarType::selected_rows,
-                 .dtype = table.dtype,
-                 .shape = table.shape,
-                 .persistable = true};
-    block_.create_var(spec);
-    Strings parts;
-    const int count = placement_.by_trainer() ? placement_.trainers : 1;
-    spec.persistable = false;
-    for (int t = 0; t < count; ++t) {
-      spec.name = table_grad(table, placement_, t, number_);
-      block_.create_var(spec);
-      parts.push_back(spec.name);
-      received_.push_back(spec.name);
-    }
-    std::string grad = parts.front();
-    if (placement_.by_trainer()) {
-      append_filled(block,
-                    {.type = "sum", .inputs = {{"X", parts}}, .outputs = {{"Out", {merged}}}},
-                    op_role::kOptimize);
-      append_filled(block,
-                    {.type = "scale",
-                     .inputs = {{"X", {merged}}},
-                     .outputs = {{"Out", {merged}}},
-                     .attrs = {{"scale", 1.0f / static_cast<float>(placement_.trainers)}}},
-                    op_role::kOptimize);
-      grad = merged;
-    }
-    grad_blocks_.push_back(cat(grad, ":", block.index()));
-    clone_var(block_, original_.var(table.learning_rate));
-    append_filled(block,
-                  {.type = "sgd",
-                   .inputs = {{"Param", {table.name}},
-                              {"Grad", {grad}},
-                              {"LearningRate", {table.learning_rate}}},
-                   .outputs = {{"ParamOut", {table.name}}},
-                   .attrs = {{"op_role_var", Strings{table.name, grad}}}},
-                  op_role::kOptimize);
-  }
-
-  void add_table_lookups() {
-    if (placement_.tables.empty()) return;
-    for (size_t t = 0; t < placement_.tables.size(); ++t) {
-      const PlacedTable& table = placement_.tables[t];
-      const size_t k = t * placement_.endpoints.size() + number_;
-      Shape rows = table.shape;
-      rows[0] = Dim();
-      block_.create_var({.name = prefetch_in(k), .dtype = DType::int64, .shape = {Dim(), 1}});
-      block_.create_var({.name = prefetch_out(k), .dtype = table.dtype, .shape = rows});
-      Block& block = program_->create_block(parent_);
-      prefetch_blocks_.push_back(cat(prefetch_in(k), ":", block.index()));
-      append_filled(block,
-                    {.type = "lookup_sparse_table",
-                     .inputs = {{"W", {table.name}}, {"Ids", {prefetch_in(k)}}},
-                     .outputs = {{"Out", {prefetch_out(k)}}}},
-                    op_role::kForward);
-    }
-    Block& save = program_->create_block(0);
-    save_block_ = save.index();
-    for (const PlacedTable& table : placement_.tables) {
-      append_filled(save,
-                    {.type = "save",
-                     .inputs = {{"X", {table.name}}},
-                     .attrs = {{"file_path", std::string("none")}}},
-                    op_role::kForward);
-    }
-  }
-
   void add_serve_op() {
     append_filled(
         block_,
@@ -365,11 +351,10 @@ class ServerSide {
                    {"Fanin", int32_t{placement_.trainers}},
                    {"distributed_mode", static_cast<int32_t>(placement_.mode.label)},
                    {"optimize_blocks", optimize_blocks_},
+                   {"blocks_by_round", rounds_},
                    {"grad_to_block_id", grad_blocks_},
                    {"sparse_grad_to_param", sparse_grads_},
                    {"lr_decay_block_id", int32_t{schedule_block_}},
-                   {"checkpint_block_id", int32_t{save_block_}},
-                   {"prefetch_var_name_to_block_id", prefetch_blocks_},
                    {"dc_asgd", placement_.config.enable_dc_asgd},
                    {"rpc_get_thread_num", int32_t{placement_.server.rpc_get_thread_num}},
                    {"rpc_send_thread_num", int32_t{placement_.server.rpc_send_thread_num}},
@@ -386,18 +371,16 @@ class ServerSide {
   size_t number_ = 0;
   int parent_ = 0;
   int schedule_block_ = -1;
-  int save_block_ = -1;
   BlockRefs optimize_blocks_;
-  Strings received_, grad_blocks_, sparse_grads_, prefetch_blocks_;
-  std::map<std::string, int> last_block_;  // slice -> its last update
+  Strings received_, grad_blocks_, sparse_grads_;
+  std::vector<int32_t> rounds_;             // how many of optimize_blocks_ each runs
+  std::map<std::string, int> last_update_;  // slice -> its last block
 };
 
 }  // namespace
 
-std::string table_grad(const PlacedTable& table, const Placement& placement, int trainer,
-                       size_t server) {
-  const std::string name = placement.by_trainer() ? of_trainer(table.grad, trainer) : table.grad;
-  return cat(name, ".pserver_", server);
+std::string part_name(const std::string& total, size_t server) {
+  return cat(total, ".part_", server);
 }
 
 std::string backup_name(const std::string& slice, int trainer) {

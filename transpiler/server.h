@@ -15,9 +15,8 @@ std::shared_ptr<Program> make_server_startup(const Placement& placement, const P
 
 std::shared_ptr<Program> make_geo_server(const Placement& placement, const std::string& endpoint);
 
-// The gradient of one trainer on a server that keeps rows by id.
-std::string table_grad(const PlacedTable& table, const Placement& placement, int trainer,
-                       size_t server);
+// What one server's gradients add to the total of a join of clips.
+std::string part_name(const std::string& total, size_t server);
 // "w.block0.trainer_1_bak": the parameter as that trainer last received it.
 std::string backup_name(const std::string& slice, int trainer);
 

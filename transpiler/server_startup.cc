@@ -73,12 +73,6 @@ class ServerStartup {
         }
       }
     }
-    for (const PlacedTable& table : placement_.tables) {
-      const auto servers = static_cast<int64_t>(placement_.endpoints.size());
-      Shape shape = table.shape;
-      shape[0] = (table.shape.at(0) + servers - 1) / servers;
-      keep(table.name, {table.name, shape, 0, true});
-    }
     // What the schedule keeps, and whatever else the server program declares under its own name.
     for (const Var* var : block_.vars()) {
       const Var* origin = original_.find_var(var->name());

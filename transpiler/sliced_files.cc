@@ -31,7 +31,6 @@ std::vector<std::string> remote_names(const Program& trainer) {
   for (const VarSlice& slice : facts.slices) {
     if (slice.use != VarSlice::Use::parameter) names.insert(slice.origin.name);
   }
-  names.insert(facts.tables.begin(), facts.tables.end());
   return {names.begin(), names.end()};
 }
 
@@ -64,15 +63,6 @@ std::shared_ptr<Program> sliced_save_program(const Program& trainer, const std::
                              {"endpoints", endpoints},
                              {"trainer_id", int32_t{facts.trainer_id}},
                              {"dtype", static_cast<int32_t>(slices.front()->origin.dtype)}}},
-                  op_role::kRpc);
-  }
-  for (const std::string& table : facts.tables) {
-    append_filled(block,
-                  {.type = "checkpoint_notify",
-                   .attrs = {{"epmap", facts.endpoints},
-                             {"dir", path_of(directory, "__lookup_table__")},
-                             {"lookup_table", table},
-                             {"trainer_id", int32_t{facts.trainer_id}}}},
                   op_role::kRpc);
   }
   return program;

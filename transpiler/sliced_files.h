@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-// Run on the chief trainer: fetches the slices of every variable and writes one file for each, and
-// asks the servers to save their part of tables.
+// Run on the chief trainer: fetches the slices of every variable that it does not hold, and writes
+// one file for each.
 std::shared_ptr<Program> sliced_save_program(const Program& trainer, const std::string& directory);
 // Names that the trainer does not hold whole: they are not saved from its scope.
 std::vector<std::string> remote_names(const Program& trainer);

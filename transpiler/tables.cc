@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "core/text.h"
-#include "core/warning.h"
 #include "transpiler/edit.h"
 
 namespace trireme {
@@ -14,14 +13,17 @@ bool is_lookup(const Op& op) {
   return op.type() == "lookup_table" || op.type() == "lookup_table_v2";
 }
 bool is_sampled(const Op& op) { return op.type() == "nce" || op.type() == "hierarchical_sigmoid"; }
+bool is_sampled_grad(const Op& op) {
+  return op.type() == "nce_grad" || op.type() == "hierarchical_sigmoid_grad";
+}
 
 // The slot of the table, where the op looks rows up.
-const char* table_slot(const Op& op) { return op.type() == "nce" ? "Weight" : "W"; }
+const char* table_slot(const Op& op) { return op.type().starts_with("nce") ? "Weight" : "W"; }
 
 bool flag(const Op& op, const char* name) { return op.attr_or<bool>(name, false); }
 
 bool reads_table(const Op& op, const std::string& name) {
-  if (!is_lookup(op) && !is_sampled(op)) return false;
+  if (!is_lookup(op) && !is_sampled(op) && !is_sampled_grad(op)) return false;
   const auto& table = op.input(table_slot(op));
   return !table.empty() && table.front() == name;
 }
@@ -83,6 +85,8 @@ size_t first_reader(const Block& block, const std::string& name) {
   return std::numeric_limits<size_t>::max();
 }
 
+int64_t padding_of(const Op& lookup) { return lookup.attr_or<int64_t>("padding_idx", -1); }
+
 // Lookups that one op can stand for: all ids are there before any result is read.
 struct LookupGroup {
   std::vector<Op*> lookups;
@@ -100,7 +104,8 @@ std::vector<LookupGroup> group_lookups(Block& block, const std::string& table) {
       size_t needed = std::numeric_limits<size_t>::max();
       for (const std::string& out : group.outs) needed = std::min(needed, first_reader(block, out));
       const int ready = last_writer(block, ids, index_of(*op));
-      const bool alike = group.lookups.front()->type() == op->type();
+      const Op& first = *group.lookups.front();
+      const bool alike = first.type() == op->type() && padding_of(first) == padding_of(*op);
       if (alike && ready < static_cast<int>(std::min(needed, block.size()))) {
         group.lookups.push_back(op);
         group.ids.insert(group.ids.end(), ids.begin(), ids.end());
@@ -119,7 +124,7 @@ std::set<std::string> remote_tables(const Program& program) {
   return tables_used_only(
       program,
       [](const Op& op) {
-        return flag(op, "is_sparse") && flag(op, "remote_prefetch") && !flag(op, "is_distributed");
+        return flag(op, "is_sparse") && (flag(op, "remote_prefetch") || flag(op, "is_distributed"));
       },
       false);
 }
@@ -129,26 +134,9 @@ std::set<std::string> distributed_tables(const Program& program) {
       program, [](const Op& op) { return is_lookup(op) && flag(op, "is_distributed"); }, true);
 }
 
-PlacedTable placed_table(const Var& param, const Var& grad, const Update& update) {
-  if (grad.type() != VarType::selected_rows) {
-    throw Error(cat("table ", param.name(), " has is_distributed=True, and its gradient is dense"))
-        .in("DistributeTranspiler")
-        .fix("build the embedding with is_sparse=True as well");
-  }
-  if (update.optimizer->type() != "sgd") {
-    warn(cat("table ", param.name(), " is kept by rows on the servers and updated by sgd, not by ",
-             update.optimizer->type()));
-  }
-  return {.name = param.name(),
-          .shape = param.shape(),
-          .dtype = param.dtype(),
-          .grad = grad.name(),
-          .learning_rate = update.optimizer->input("LearningRate").front()};
-}
-
 void rewrite_remote_lookups(Block& block, const PlacedParam& table, int trainer_id) {
   for (Op* op : block.ops()) {
-    if (!is_sampled(*op) || !reads_table(*op, table.name)) continue;
+    if (is_lookup(*op) || !reads_table(*op, table.name)) continue;
     op->set_attr("epmap", table.endpoints());
     op->set_attr("table_names", table.names());
     op->set_attr("height_sections", table.rows());
@@ -164,49 +152,12 @@ void rewrite_remote_lookups(Block& block, const PlacedParam& table, int trainer_
                       .attrs = {{"table_names", table.names()},
                                 {"height_sections", table.rows()},
                                 {"endpoints", table.endpoints()},
-                                {"padding_idx", model.attr_or<int64_t>("padding_idx", -1)},
+                                {"padding_idx", padding_of(model)},
                                 {"trainer_id", int32_t{trainer_id}},
                                 {"lookup_table_version", model.type()},
                                 {"dtype", static_cast<int32_t>(table.dtype)}}};
     const SourceLine line = model.line();
     insert_filled(block, static_cast<size_t>(ready + 1), spec, op_role::kForward, line);
-    remove_ops(block, {group.lookups.begin(), group.lookups.end()});
-  }
-}
-
-std::string prefetch_in(size_t number) { return cat("prefetch_compress_in_tmp_", number); }
-std::string prefetch_out(size_t number) { return cat("prefetch_compress_out_tmp_", number); }
-
-void rewrite_table_lookups(Block& block, const PlacedTable& table, const Placement& placement,
-                           size_t first) {
-  std::vector<std::string> ids, rows;
-  Shape row_shape = table.shape;
-  row_shape[0] = Dim();
-  for (size_t s = 0; s < placement.endpoints.size(); ++s) {
-    ids.push_back(prefetch_in(first + s));
-    rows.push_back(prefetch_out(first + s));
-    block.create_var({.name = ids.back(), .dtype = DType::int64, .shape = {Dim(), 1}});
-    block.create_var({.name = rows.back(), .dtype = table.dtype, .shape = row_shape});
-  }
-  for (const LookupGroup& group : group_lookups(block, table.name)) {
-    const SourceLine line = group.lookups.front()->line();
-    const int ready = last_writer(block, group.ids, index_of(*group.lookups.back()));
-    size_t at = std::max<size_t>(index_of(*group.lookups.front()), static_cast<size_t>(ready + 1));
-    insert_filled(block, at++,
-                  {.type = "split_ids", .inputs = {{"Ids", group.ids}}, .outputs = {{"Out", ids}}},
-                  op_role::kForward, line);
-    insert_filled(
-        block, at++,
-        {.type = "prefetch",
-         .inputs = {{"X", ids}},
-         .outputs = {{"Out", rows}},
-         .attrs = {{"epmap", placement.endpoints}, {"trainer_id", int32_t{placement.trainer_id}}}},
-        op_role::kRpc, line);
-    insert_filled(block, at,
-                  {.type = "merge_ids",
-                   .inputs = {{"Ids", group.ids}, {"Rows", ids}, {"X", rows}},
-                   .outputs = {{"Out", group.outs}}},
-                  op_role::kForward, line);
     remove_ops(block, {group.lookups.begin(), group.lookups.end()});
   }
 }

@@ -7,6 +7,8 @@
 #include "core/text.h"
 #include "ir/copy.h"
 #include "transpiler/edit.h"
+#include "transpiler/report.h"
+#include "transpiler/server.h"
 #include "transpiler/tables.h"
 
 namespace trireme {
@@ -33,18 +35,22 @@ class TrainerSide {
   void run() {
     const UpdateOps& ops = placement_.ops;
     // Before anything moves: the ops of the original are found by position.
-    const std::vector<const Op*> clips = same_ops(main_, *placement_.main, ops.clips);
-    std::vector<const Op*> gone = same_ops(main_, *placement_.main, ops.schedule);
+    std::vector<const Op*> moved = ops.schedule, kept;
     for (const Update& update : ops.updates) {
-      for (const Op* op : same_ops(main_, *placement_.main, update.ops)) gone.push_back(op);
+      moved.insert(moved.end(), update.ops.begin(), update.ops.end());
     }
+    for (const Op* op : ops.clips) {
+      const bool moves = std::ranges::find(placement_.clips.ops, op) != placement_.clips.ops.end();
+      (moves ? moved : kept).push_back(op);
+    }
+    const std::vector<const Op*> gone = same_ops(main_, *placement_.main, moved);
     // Each trainer clips its own gradients before it sends them.
-    for (const Op* op : clips) {
+    for (const Op* op : same_ops(main_, *placement_.main, kept)) {
       block_.op(static_cast<size_t>(op->index())).set_attr("op_role", int32_t{op_role::kBackward});
     }
     for (const size_t i : placement_.send_order) send_grads(placement_.params[i]);
-    for (size_t i = 0; i < placement_.tables.size(); ++i) send_table_grad(placement_.tables[i]);
     if (placement_.async_counter()) send_counter();
+    if (!placement_.clips.joins.empty()) add_round_of_norms();
     end_of_sends();
     receive();
     remove(gone);
@@ -55,23 +61,23 @@ class TrainerSide {
   void send_grads(const PlacedParam& param) {
     for (const size_t i : param.updates) {
       const Update& update = placement_.ops.updates[i];
-      std::string grad = update.grad;
+      const std::string& own = placement_.sent_grad(update);
+      std::string grad = own;
       const bool rename = placement_.mode.sync && placement_.by_trainer() && !param.is_split();
       if (rename) {
         grad = of_trainer(grad, placement_.trainer_id);
-        block_.rename_var(update.grad, grad);
+        block_.rename_var(own, grad);
       }
       const int writer = find_writer(block_, grad);
       if (writer < 0) {
-        throw Error(ErrorKind::precondition, cat("no op computes the gradient ", grad))
-            .in("DistributeTranspiler")
+        throw transpile_error(cat("no op computes the gradient ", grad), ErrorKind::precondition)
             .fix("call minimize in the program that is transpiled");
       }
       auto at = static_cast<size_t>(writer) + 1;
       const SourceLine line = block_.op(at - 1).line();
       Strings sent = {grad};
       if (param.is_split() && !placement_.split_at_run()) {
-        sent = add_slices(param, update.grad);
+        sent = add_slices(param, own);
         insert_split(at++, param, grad, sent, line);
       }
       const std::string dummy = add_control_var(block_);
@@ -80,7 +86,7 @@ class TrainerSide {
                   {"op_role_var", Strings{param.name, grad}}};
       if (placement_.split_at_run()) {
         attrs["sections"] = param.rows();
-        attrs["send_varnames"] = remote_grads(param, update.grad);
+        attrs["send_varnames"] = remote_grads(param, own);
       }
       insert_filled(block_, at,
                     {.type = "send",
@@ -133,40 +139,6 @@ class TrainerSide {
     insert_filled(block_, at, std::move(spec), op_role::kDist, line);
   }
 
-  void send_table_grad(const PlacedTable& table) {
-    const int writer = find_writer(block_, table.grad);
-    if (writer < 0) {
-      throw Error(ErrorKind::precondition, cat("no op computes the gradient ", table.grad))
-          .in("DistributeTranspiler");
-    }
-    const SourceLine line = block_.op(static_cast<size_t>(writer)).line();
-    Strings shards;
-    for (size_t k = 0; k < placement_.endpoints.size(); ++k) {
-      const std::string by_trainer =
-          placement_.by_trainer() ? of_trainer(table.grad, placement_.trainer_id) : table.grad;
-      shards.push_back(cat(by_trainer, ".pserver_", k));
-      block_.create_var({.name = shards.back(),
-                         .type = VarType::selected_rows,
-                         .dtype = table.dtype,
-                         .shape = table.shape});
-    }
-    const std::string dummy = add_control_var(block_);
-    auto at = static_cast<size_t>(writer) + 1;
-    insert_filled(
-        block_, at++,
-        {.type = "split_ids", .inputs = {{"Ids", {table.grad}}}, .outputs = {{"Out", shards}}},
-        op_role::kDist, line);
-    insert_filled(block_, at,
-                  {.type = "send",
-                   .inputs = {{"X", shards}},
-                   .outputs = {{"Out", {dummy}}},
-                   .attrs = {{"epmap", placement_.endpoints},
-                             {"trainer_id", int32_t{placement_.trainer_id}},
-                             {"op_role_var", Strings{table.name, table.grad}}}},
-                  op_role::kRpc, line);
-    sent_[table.name].push_back(dummy);
-  }
-
   // Servers count every trainer's steps: each step sends this trainer's 1 to all of them.
   void send_counter() {
     const std::string counter = of_trainer(std::string(kLrCounter), placement_.trainer_id);
@@ -188,11 +160,50 @@ class TrainerSide {
                   op_role::kRpc);
   }
 
+  // The first trainer adds up what the servers have to say about the gradients' norms.
+  void add_round_of_norms() {
+    end_of_sends();
+    std::vector<std::pair<std::string, Strings>> parts_of;  // total -> its parts
+    Strings received;
+    for (size_t j = 0; placement_.trainer_id == 0 && j < placement_.clips.joins.size(); ++j) {
+      const std::string& total = placement_.clips.joins[j].total;
+      Strings parts, endpoints;
+      for (const size_t k : servers_of_join(placement_, static_cast<int>(j))) {
+        parts.push_back(clone_var(block_, block_.var(total), part_name(total, k)).name());
+        endpoints.push_back(placement_.endpoints[k]);
+      }
+      append_filled(
+          block_,
+          {.type = "recv",
+           .inputs = {{"X", {barrier_}}},
+           .outputs = {{"Out", parts}},
+           .attrs = {{"epmap", endpoints}, {"trainer_id", int32_t{placement_.trainer_id}}}},
+          op_role::kRpc);
+      add(received, parts);
+      parts_of.emplace_back(total, parts);
+    }
+    end_of_receives(received);
+    for (const auto& [total, parts] : parts_of) {
+      append_filled(block_,
+                    {.type = "sum", .inputs = {{"X", parts}}, .outputs = {{"Out", {total}}}},
+                    op_role::kDist);
+      const std::string dummy = add_control_var(block_);
+      append_filled(block_,
+                    {.type = "send",
+                     .inputs = {{"X", Strings(placement_.endpoints.size(), total)}},
+                     .outputs = {{"Out", {dummy}}},
+                     .attrs = {{"epmap", placement_.endpoints},
+                               {"trainer_id", int32_t{placement_.trainer_id}}}},
+                    op_role::kRpc);
+      sent_[total].push_back(dummy);
+    }
+  }
+
   void end_of_sends() {
     if (!placement_.mode.sync && !placement_.config.half_async) return;
     Strings dummies;
     for (const PlacedParam& param : placement_.params) add(dummies, sent_[param.name]);
-    for (const PlacedTable& table : placement_.tables) add(dummies, sent_[table.name]);
+    for (const ClipJoin& join : placement_.clips.joins) add(dummies, sent_[join.total]);
     barrier_ = add_control_var(block_);
     append_filled(block_,
                   {.type = "send_barrier",
@@ -209,7 +220,7 @@ class TrainerSide {
     for (const PlacedParam& param : placement_.params) {
       if (param.remote_rows) continue;
       const bool joined = placement_.split_at_run();
-      if (!joined && param.is_split()) add_param_slices(block_, param);
+      if (!joined && param.is_split()) add_slices_of(block_, param);
       const Strings outs = joined ? Strings{param.name} : param.names();
       Attrs attrs{{"epmap", param.endpoints()},
                   {"trainer_id", int32_t{placement_.trainer_id}},
@@ -226,47 +237,28 @@ class TrainerSide {
     for (const PlacedParam& param : placement_.params) {
       if (param.remote_rows) rewrite_remote_lookups(block_, param, placement_.trainer_id);
     }
-    for (size_t i = 0; i < placement_.tables.size(); ++i) {
-      rewrite_table_lookups(block_, placement_.tables[i], placement_,
-                            i * placement_.endpoints.size());
-    }
-    if (placement_.mode.sync) {
-      if (received.empty()) received.push_back(add_control_var(block_));
-      append_filled(block_,
-                    {.type = "fetch_barrier",
-                     .inputs = {{"X", {barrier_}}},
-                     .outputs = {{"Out", received}},
-                     .attrs = {{"endpoints", placement_.endpoints},
-                               {"trainer_id", int32_t{placement_.trainer_id}}}},
-                    op_role::kRpc);
-    }
+    if (placement_.mode.sync) end_of_receives(received);
     if (placement_.split_at_run()) return;
     for (const PlacedParam& param : placement_.params) {
-      if (!param.remote_rows && param.is_split()) append_concat(block_, param);
+      if (!param.remote_rows && param.is_split()) append_join(block_, param);
     }
+  }
+
+  void end_of_receives(Strings received) {
+    if (received.empty()) received.push_back(add_control_var(block_));
+    append_filled(block_,
+                  {.type = "fetch_barrier",
+                   .inputs = {{"X", {barrier_}}},
+                   .outputs = {{"Out", received}},
+                   .attrs = {{"endpoints", placement_.endpoints},
+                             {"trainer_id", int32_t{placement_.trainer_id}}}},
+                  op_role::kRpc);
   }
 
   static void add(Strings& to, const Strings& from) {
     to.insert(to.end(), from.begin(), from.end());
   }
 
- public:
-  static void add_param_slices(Block& block, const PlacedParam& param) {
-    for (const Slice& slice : param.slices) {
-      block.create_var({.name = slice.name, .dtype = param.dtype, .shape = slice.shape});
-    }
-  }
-
-  static void append_concat(Block& block, const PlacedParam& param) {
-    append_filled(block,
-                  {.type = "concat",
-                   .inputs = {{"X", param.names()}},
-                   .outputs = {{"Out", {param.name}}},
-                   .attrs = {{"axis", int32_t{0}}}},
-                  op_role::kDist);
-  }
-
- private:
   // Ops that moved to the servers, the variables that only they named, and blocks that only they
   // owned.
   void remove(const std::vector<const Op*>& gone) {
@@ -305,91 +297,23 @@ class TrainerSide {
   std::string barrier_;
 };
 
-// Names that only updates read: rates, states.
-std::set<std::string> update_only(const Placement& placement) {
-  std::set<std::string> names, pairs;
-  for (const Update& update : placement.ops.updates) {
-    pairs.insert({update.param, update.grad});
-    for (const Op* op : update.ops) {
-      for (const std::string& name : op->input_names()) names.insert(name);
-    }
-  }
-  for (const std::string& name : pairs) names.erase(name);
-  return names;
-}
-
 }  // namespace
 
 void make_trainer(Program& main, const Placement& placement) { TrainerSide(main, placement).run(); }
 
-void make_trainer_startup(Program& startup, const Program& trained, const Placement& placement) {
-  Block& block = startup.global_block();
-  const SourceLine line = block.size() > 0 ? block.op(0).line() : SourceLine{};
-  // What only updates need is made on the servers.
-  for (const std::string& name : update_only(placement)) {
-    if (!block.find_var(name) || trained.global_block().find_var(name)) continue;
-    for (size_t i = block.size(); i-- > 0;) {
-      const auto writes = block.op(i).output_names();
-      if (std::ranges::find(writes, name) != writes.end()) block.remove_ops(i, i + 1);
-    }
-    block.remove_var(name);
+void add_slices_of(Block& block, const PlacedParam& param) {
+  for (const Slice& slice : param.slices) {
+    block.create_var({.name = slice.name, .dtype = param.dtype, .shape = slice.shape});
   }
-  if (placement.async_counter()) {
-    for (int i = placement.trainers; i-- > 0;) {
-      const std::string name = of_trainer(std::string(kLrCounter), i);
-      const Var& counter = placement.main->global_block().var(kLrCounter);
-      clone_var(block, counter, name);
-      insert_filled(block, 0,
-                    {.type = "fill_constant",
-                     .outputs = {{"Out", {name}}},
-                     .attrs = {{"shape", std::vector<int64_t>{1}},
-                               {"dtype", static_cast<int32_t>(counter.dtype())},
-                               {"value", placement.ops.step_counter->attr_or<float>("step", 1.0f)},
-                               {"force_cpu", true}}},
-                    op_role::kForward, line);
-    }
-  }
-  for (const PlacedParam& param : placement.params) {
-    if (param.remote_rows) continue;
-    if (param.is_split()) TrainerSide::add_param_slices(block, param);
-    append_filled(
-        block,
-        {.type = "recv",
-         .outputs = {{"Out", param.names()}},
-         .attrs = {{"epmap", param.endpoints()}, {"trainer_id", int32_t{placement.trainer_id}}}},
-        op_role::kRpc, line);
-  }
+}
+
+void append_join(Block& block, const PlacedParam& param) {
   append_filled(block,
-                {.type = "fetch_barrier",
-                 .outputs = {{"Out", {add_control_var(block)}}},
-                 .attrs = {{"endpoints", placement.endpoints},
-                           {"trainer_id", int32_t{placement.trainer_id}}}},
-                op_role::kRpc, line);
-  for (const PlacedParam& param : placement.params) {
-    if (!param.remote_rows && param.is_split()) TrainerSide::append_concat(block, param);
-  }
-  const auto fake = [&](const std::string& name, const Shape& shape) {
-    std::vector<const Op*> inits;
-    for (const Op* op : block.ops()) {
-      const auto writes = op->output_names();
-      if (std::ranges::find(writes, name) != writes.end()) inits.push_back(op);
-    }
-    if (inits.size() != 1) {
-      throw Error(cat("table ", name, " has ", inits.size(),
-                      " ops that initialise it in the startup program; there must be one"))
-          .in("DistributeTranspiler");
-    }
-    remove_ops(block, inits);
-    append_filled(block,
-                  {.type = "fake_init",
-                   .outputs = {{"Out", {name}}},
-                   .attrs = {{"shape", shape.to_vector()}}},
-                  op_role::kForward, line);
-  };
-  for (const PlacedParam& param : placement.params) {
-    if (param.remote_rows) fake(param.name, param.shape);
-  }
-  for (const PlacedTable& table : placement.tables) fake(table.name, table.shape);
+                {.type = "concat",
+                 .inputs = {{"X", param.names()}},
+                 .outputs = {{"Out", {param.name}}},
+                 .attrs = {{"axis", int32_t{0}}}},
+                op_role::kDist);
 }
 
 }  // namespace trireme

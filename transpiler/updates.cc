@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/text.h"
+#include "transpiler/report.h"
 
 namespace trireme {
 namespace {
@@ -33,9 +34,7 @@ class UpdateFinder {
     }
     std::erase_if(found_.updates, [](const Update& update) { return update.optimizer == nullptr; });
     if (found_.updates.empty()) {
-      throw Error(ErrorKind::precondition, "the program has no optimizer ops")
-          .in("DistributeTranspiler")
-          .fix("call minimize first: optimizer.minimize(loss), then transpile");
+      throw minimize_first("the program has no optimizer ops");
     }
     return std::move(found_);
   }
@@ -67,8 +66,8 @@ class UpdateFinder {
 
   void add_update(const Op& op) {
     if (op.type().starts_with("dgc")) {
-      throw Error(ErrorKind::unimplemented, cat(op.type(), " works with collective training only"))
-          .in("DistributeTranspiler")
+      throw transpile_error(cat(op.type(), " works with collective training only"),
+                            ErrorKind::unimplemented)
           .at(op.line())
           .fix("use MomentumOptimizer with parameter servers");
     }

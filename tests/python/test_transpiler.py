@@ -162,6 +162,8 @@ def test_old_keywords():
     t = fluid.DistributeTranspiler(config)
     with pytest.raises(ValueError, match='both given'):
         t.transpile(0, trainers=SERVERS, workers=SERVERS, current_endpoint=EP0)
+    with pytest.raises(ValueError, match='both given'):
+        t.transpile(0, None, SERVERS, 1, workers=SERVERS, current_endpoint=EP0)
     with pytest.warns(UserWarning, match='workers'):
         t.transpile(0, workers=SERVERS, current_endpoint=EP0)
     assert fluid.default_main_program()._trainers_endpoints == [EP0, EP1]
@@ -177,6 +179,11 @@ def test_slice_var_up_keyword():
     with pytest.warns(UserWarning, match='slice_var_up'):
         t.transpile(0, pservers=SERVERS, trainers=2, slice_var_up=False)
     assert 'split_byref' not in types(t.get_trainer_program(False))
+    config = fluid.DistributeTranspilerConfig()
+    config.slice_var_up = False
+    with pytest.raises(ValueError, match='both given'):
+        fluid.DistributeTranspiler(config).transpile(0, pservers=SERVERS, trainers=2,
+                                                     slice_var_up=False)
 
 
 def test_argument_errors():
@@ -198,6 +205,103 @@ def test_argument_errors():
         fluid.DistributeTranspiler(config).transpile(0, trainers=2)
     with pytest.raises(RuntimeError, match='call minimize first'):
         t.transpile(0, program=fluid.Program(), startup_program=fluid.Program())
+
+
+def configured(**fields):
+    config = fluid.DistributeTranspilerConfig()
+    for name, value in fields.items():
+        setattr(config, name, value)
+    return config
+
+
+GRAD_ALLREDUCE = {'mode': 'collective', 'collective_mode': 'grad_allreduce'}
+HIERARCHICAL = {'mode': 'nccl2', 'use_hierarchical_allreduce': True}
+RANKS = {'trainers': SERVERS, 'current_endpoint': EP0}
+
+
+# Each names the argument, its value and what is allowed.
+@pytest.mark.parametrize('kind, text, fields, arguments', [
+    (AssertionError, r'min_block_size is 8191 but must be at least 8192', {'min_block_size': 8191},
+     {}),
+    (AssertionError, r'split_method must be a class derived from PSDispatcher', {'split_method': 3},
+     {}),
+    (ValueError, r"mode is 'ps' but must be 'pserver', 'nccl2' or 'collective'", {'mode': 'ps'},
+     {}),
+    (TypeError, r"DistributeTranspilerConfig.min_block_size is 'big', a str", {
+        'min_block_size': 'big'}, {}),
+    (AssertionError, r'enable_dc_asgd is True while sync_mode is True', {'enable_dc_asgd': True},
+     {}),
+    (ValueError, r'half_async is True while runtime_split_send_recv is False',
+     {'sync_mode': False, 'half_async': True}, {}),
+    (ValueError, r'geo_sgd_mode and enable_dc_asgd are both True',
+     {'sync_mode': False, 'geo_sgd_mode': True, 'enable_dc_asgd': True}, {}),
+    (ValueError, r'nccl_comm_num is 0 but must be at least 1', {'nccl_comm_num': 0}, {}),
+    (TypeError, r'trainers .* in pserver mode must be a number', {}, {'trainers': '2'}),
+    (ValueError, r'trainers is 0 but must be at least 1', {}, {'trainers': 0}),
+    (TypeError, r"trainer_id must be a whole number, got '0'", {}, {'trainer_id': '0'}),
+    (ValueError, r"pservers is '127.0.0.1': .* not of the form ip:port", {},
+     {'pservers': '127.0.0.1'}),
+    (ValueError, r'one of its endpoints is blank', {}, {'pservers': EP0 + ','}),
+    (ValueError, r'is there twice', {}, {'pservers': f'{EP0},{EP0}'}),
+    (TypeError, r'pservers must be a string', {}, {'pservers': [EP0]}),
+    (TypeError, r'startup_program must be a Program, got int', {}, {'startup_program': 3}),
+    (AssertionError, r'trainers must be a string', {'mode': 'nccl2'}, {'trainers': 2}),
+    (AssertionError, r'trainers must be a string', {'mode': 'nccl2'}, {'trainers': [EP0, EP1]}),
+    (ValueError, r'trainer_id is -1 but must be from 0 to 1', {'mode': 'nccl2'},
+     {'trainer_id': -1, **RANKS}),
+    (ValueError, r'current_endpoint is 127.0.0.1:1, which is not among trainers', {'mode': 'nccl2'},
+     {**RANKS, 'current_endpoint': '127.0.0.1:1'}),
+    (AssertionError, r'inter_nranks is 2 for 2 trainers',
+     {**HIERARCHICAL, 'hierarchical_allreduce_inter_nranks': 2}, RANKS),
+    (AssertionError, r'inter_nranks is 2 for 3 trainers',
+     {**HIERARCHICAL, 'hierarchical_allreduce_inter_nranks': 2},
+     {**RANKS, 'trainers': SERVERS + ',127.0.0.1:6176'}),
+    (ValueError, r'trainers must be a number, a string or a list, got tuple', GRAD_ALLREDUCE,
+     {**RANKS, 'trainers': (EP0, EP1)}),
+    (ValueError, r'trainers names one endpoint', GRAD_ALLREDUCE, {**RANKS, 'trainers': EP0}),
+    (ValueError, r'collective_mode is None', {'mode': 'collective'}, RANKS),
+    (ValueError, r"collective_mode is 'other' but must be", {
+        'mode': 'collective', 'collective_mode': 'other'}, RANKS),
+    (ValueError, r'trainer_id is -1 but must be', GRAD_ALLREDUCE, {**RANKS, 'trainer_id': -1}),
+    (ValueError, r'current_endpoint is 127.0.0.1:1', GRAD_ALLREDUCE,
+     {**RANKS, 'current_endpoint': '127.0.0.1:1'}),
+])
+def test_errors_of_configs_and_arguments(kind, text, fields, arguments):
+    net(width=16)
+    before = str(fluid.default_main_program()), str(fluid.default_startup_program())
+    with pytest.raises(kind, match=text):
+        fluid.DistributeTranspiler(configured(**fields)).transpile(
+            **{'trainer_id': 0, 'pservers': SERVERS, 'trainers': 2, **arguments})
+    assert before == (str(fluid.default_main_program()), str(fluid.default_startup_program()))
+
+
+def test_a_number_of_ranks_is_enough_for_threads():
+    net(width=16)
+    config = configured(mode='collective', collective_mode='single_process_multi_thread')
+    fluid.DistributeTranspiler(config).transpile(0, trainers=2)
+    assert types(fluid.default_startup_program())[-1] == 'c_comm_init_all'
+
+
+@pytest.mark.parametrize('get', [
+    lambda t: t.get_trainer_program(False), lambda t: t.get_pserver_program(EP0),
+    lambda t: t.get_pserver_programs(EP0), lambda t: t.get_startup_program(EP0)])
+def test_programs_of_servers_need_transpile_and_servers(get):
+    with pytest.raises(RuntimeError, match='call transpile first'):
+        get(fluid.DistributeTranspiler())
+    net(width=16)
+    t = fluid.DistributeTranspiler(configured(mode='nccl2'))
+    t.transpile(0, **RANKS)
+    with pytest.raises(RuntimeError, match="mode is 'nccl2', which has no parameter servers"):
+        get(t)
+
+
+def test_a_trainer_needs_an_id_of_a_trainer():
+    net(width=16)
+    t = fluid.DistributeTranspiler()
+    t.transpile(7, pservers=SERVERS, trainers=2)
+    t.get_pserver_programs(EP0)
+    with pytest.raises(ValueError, match='trainer_id is 7 but must be from 0 to 1'):
+        t.get_trainer_program(False)
 
 
 def test_server_threads():
@@ -230,6 +334,12 @@ def test_geo():
         ['listen_and_serv'], ['sum'], ['sum']]
     assert server.global_block().ops[0].attr('distributed_mode') == DistributedMode.GEO
     assert 'uniform_random' in types(startup)
+    assert t.trainer_startup_program is fluid.default_startup_program()
+    assert t._get_vars_info() == {
+        'fc_b': {'var_names': ['fc_b'], 'sections': ['1000'], 'epmap': [EP0],
+                 'is_sparse': ['False']},
+        'fc_w': {'var_names': ['fc_w.block0', 'fc_w.block1'], 'sections': ['500', '500'],
+                 'epmap': [EP1, EP0], 'is_sparse': ['False']}}
 
 
 def test_slices_are_recorded():

@@ -1,375 +1,243 @@
-// A whole cluster in one process: trainers and servers run their transpiled programs, and what send
-// and recv would carry is carried by this harness.
+// Sync mode in numbers: a cluster in one process trains as the untranspiled program does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstring>
-
-#include "runtime/executor.h"
-#include "tests/transpiler/nets.h"
+#include "tests/support/temp_dir.h"
+#include "tests/transpiler/training.h"
 #include "transpiler/edit.h"
+#include "transpiler/sliced_files.h"
 
 namespace trireme::testing {
 namespace {
 
-bool is_rpc(const Op& op) {
-  static const std::set<std::string> types = {"send", "recv", "send_barrier", "fetch_barrier"};
-  return types.contains(op.type());
+using optimizer::RmsPropOptions;
+
+template <class... Args>
+Minimize by_adam(Args... args) {
+  return [=](Var& loss) { optimizer::Adam(0.01, {}, args...).minimize(loss); };
 }
 
-bool joins_slices(const Op& op) { return op.type() == "concat" && op.has_role(op_role::kDist); }
-
-// A copy whose global block has only the ops that `keep` wants.
-std::shared_ptr<Program> only(const Program& program, const std::function<bool(const Op&)>& keep) {
-  std::shared_ptr<Program> copy = clone(program, false);
-  std::vector<const Op*> gone;
-  for (const Op* op : copy->global_block().ops()) {
-    if (!keep(*op)) gone.push_back(op);
-  }
-  remove_ops(copy->global_block(), gone);
-  return copy;
+OptimizerOptions decayed_by(std::shared_ptr<Regularizer> decay) {
+  return {.regularization = std::move(decay)};
 }
 
-void carry(const Scope& from, const std::string& name, Scope& to, const std::string& as) {
-  const Variable* value = from.find(name);
-  if (!value || !value->initialized()) throw InternalError("nothing to carry: " + name);
-  Variable& target = to.var(as);
-  target.clear();
-  if (value->kind() == Kind::rows) {
-    target.rows() = value->rows();
-  } else {
-    target.tensor() = value->tensor().clone();
-  }
+std::vector<Case> optimizers() {
+  return {
+      dense("sgd", sgd),
+      dense("momentum", [](Var& l) { optimizer::Momentum(0.05, 0.9).minimize(l); }),
+      dense("nesterov", [](Var& l) { optimizer::Momentum(0.05, 0.9, true).minimize(l); }),
+      dense("adagrad", [](Var& l) { optimizer::Adagrad(0.1).minimize(l); }),
+      dense("decayed adagrad", [](Var& l) { optimizer::DecayedAdagrad(0.001).minimize(l); }),
+      dense("adadelta", [](Var& l) { optimizer::Adadelta(0.1).minimize(l); }),
+      dense("adam", [](Var& l) { optimizer::Adam(0.01).minimize(l); }),
+      dense("adamax", [](Var& l) { optimizer::Adamax(0.01).minimize(l); }),
+      dense("rmsprop", [](Var& l) { optimizer::RmsProp(0.01).minimize(l); }),
+      dense("ftrl", [](Var& l) { optimizer::Ftrl(0.05).minimize(l); }),
+      dense("lars", [](Var& l) { optimizer::LarsMomentum(0.1, 0.9).minimize(l); }),
+      dense("lamb", [](Var& l) { optimizer::Lamb(0.01).minimize(l); }),
+  };
 }
 
-struct Server {
-  std::shared_ptr<Program> main, startup;
-  Scope scope;
-  Executor executor;
-
-  void start() { executor.run(*startup, {}, {}, {.scope = &scope}); }
-
-  void update() {
-    for (const int index :
-         nth(*main, "listen_and_serv").attr<BlockRefs>("optimize_blocks").indices) {
-      std::shared_ptr<Program> step = clone(*main, false);
-      Block& block = step->global_block();
-      block.remove_ops(0, block.size());
-      const Block& from = step->block(index);
-      for (const Var* var : from.vars()) clone_var(block, *var);
-      for (const Op* op : from.ops()) block.insert_raw_op(block.size(), op->spec());
-      // What was received, and the schedule's rate, is there when the block runs.
-      for (Var* var : block.vars()) {
-        if (var->name().find("@GRAD") != std::string::npos || !from.find_var(var->name())) {
-          var->set_persistable(true);
-        }
-      }
-      executor.run(*step, {}, {}, {.scope = &scope});
-    }
-  }
-};
-
-using Cluster = std::map<std::string, std::unique_ptr<Server>>;
-
-struct Trainer {
-  std::shared_ptr<Program> main, startup;
-  Scope scope;
-  Executor executor;
-
-  void start(const Cluster& servers) {
-    executor.run(*only(*startup,
-                       [](const Op& op) {
-                         return !is_rpc(op) && !joins_slices(op) && op.type() != "fake_init";
-                       }),
-                 {}, {}, {.scope = &scope});
-    receive(*startup, servers);
-  }
-
-  float compute(const Feeds& feeds, const std::string& loss, const Cluster& servers) {
-    std::shared_ptr<Program> step =
-        only(*main, [](const Op& op) { return !is_rpc(op) && !joins_slices(op); });
-    look_up_here(*step, servers);
-    std::vector<std::string> sent;
-    for (const Op* op : main->global_block().ops()) {
-      if (op->type() != "send") continue;
-      for (const std::string& name : op->input("X")) sent.push_back(name);
-    }
-    for (const std::string& name : sent) {
-      Var* var = step->global_block().find_var(name);
-      if (var) var->set_persistable(true);
-    }
-    return *executor.run_one(*step, feeds, loss, {.scope = &scope}).data<float>();
-  }
-
-  void send(Cluster& servers) {
-    for (const Op* op : main->global_block().ops()) {
-      if (op->type() != "send") continue;
-      const Strings epmap = strings(*op, "epmap");
-      for (size_t i = 0; i < op->input("X").size(); ++i) {
-        const std::string& name = op->input("X")[i];
-        carry(scope, name, servers.at(epmap[i])->scope, name);
-      }
-    }
-  }
-
-  void receive(const Program& program, const Cluster& servers) {
-    for (const Op* op : program.global_block().ops()) {
-      if (op->type() != "recv") continue;
-      const Strings epmap = strings(*op, "epmap");
-      for (size_t i = 0; i < op->output("Out").size(); ++i) {
-        const std::string& name = op->output("Out")[i];
-        carry(servers.at(epmap[i])->scope, name, scope, name);
-      }
-    }
-    std::shared_ptr<Program> join = only(program, joins_slices);
-    for (const Op* op : join->global_block().ops()) {
-      for (const std::string& name : op->input("X")) {
-        join->global_block().var(name).set_persistable(true);
-      }
-    }
-    if (join->global_block().size() > 0) executor.run(*join, {}, {}, {.scope = &scope});
-  }
-
-  // Rows come from a table put together here.
-  void look_up_here(Program& step, const Cluster& servers) {
-    Block& block = step.global_block();
-    for (size_t i = 0; i < block.size(); ++i) {
-      const OpSpec remote = block.op(i).spec();
-      if (remote.type != "distributed_lookup_table") continue;
-      const std::string& table = remote.inputs.at("W").front();
-      const Var& var = block.var(table);
-      Tensor whole(var.dtype(), var.shape());
-      size_t at = 0;
-      const auto names = std::get<Strings>(remote.attrs.at("table_names"));
-      const auto endpoints = std::get<Strings>(remote.attrs.at("endpoints"));
-      for (size_t s = 0; s < names.size(); ++s) {
-        const Tensor part = std::as_const(*servers.at(endpoints[s])->scope.find(names[s])).tensor();
-        std::memcpy(whole.bytes().data() + at, part.raw(), part.byte_size());
-        at += part.byte_size();
-      }
-      scope.var(table).tensor() = whole;
-      block.remove_ops(i, i + 1);
-      const std::string type = std::get<std::string>(remote.attrs.at("lookup_table_version"));
-      for (size_t n = 0; n < remote.inputs.at("Ids").size(); ++n) {
-        insert_filled(block, i + n,
-                      {.type = type,
-                       .inputs = {{"W", {table}}, {"Ids", {remote.inputs.at("Ids")[n]}}},
-                       .outputs = {{"Out", {remote.outputs.at("Outputs")[n]}}},
-                       .attrs = {{"is_sparse", true}}},
-                      op_role::kForward);
-      }
-    }
-  }
-};
-
-struct Case {
-  std::string name;
-  std::function<Var&()> build;
-  Minimize minimize;
-  std::function<Feeds(int64_t begin, int64_t end)> feed;  // samples of one batch
-};
-
-constexpr int64_t kBatch = 8;
-constexpr int kSteps = 4;
-
-struct Trained {
-  std::map<std::string, Tensor> params;
-  std::vector<float> losses;
-};
-
-std::string build(const Case& with) {
-  Var& loss = with.build();
-  with.minimize(loss);
-  return loss.name();
+std::vector<Case> decays() {
+  const auto scheduled = [](const char* name, const std::function<Var&()>& rate) {
+    return dense(name, [=](Var& loss) { optimizer::Momentum(rate(), 0.9).minimize(loss); });
+  };
+  return {
+      scheduled("exponential",
+                []() -> Var& { return layers::exponential_decay(0.05, 2, 0.5, true); }),
+      scheduled("natural exponential",
+                []() -> Var& { return layers::natural_exp_decay(0.05, 2, 0.5); }),
+      scheduled("inverse time", []() -> Var& { return layers::inverse_time_decay(0.05, 2, 0.5); }),
+      scheduled("polynomial", []() -> Var& { return layers::polynomial_decay(0.05, 3); }),
+      scheduled("piecewise",
+                []() -> Var& {
+                  return layers::piecewise_decay({1, 3}, {0.05, 0.01, 0.1});
+                }),
+      scheduled("cosine", []() -> Var& { return layers::cosine_decay(0.05, 2, 3); }),
+      scheduled("noam", []() -> Var& { return layers::noam_decay(64, 2); }),
+      scheduled("warmup", []() -> Var& { return layers::linear_lr_warmup(0.05, 3, 0.01, 0.05); }),
+      dense("weight decay, L2", by_adam(decayed_by(std::make_shared<L2Decay>(0.01)))),
+      dense("weight decay, L1", by_adam(decayed_by(std::make_shared<L1Decay>(0.01)))),
+  };
 }
 
-Trained train_locally(const Case& with) {
-  FreshPrograms fresh;
-  const std::string loss = build(with);
-  Scope scope;
-  Executor executor;
-  executor.run(*fresh.startup, {}, {}, {.scope = &scope});
-  Trained trained;
-  for (int step = 0; step < kSteps; ++step) {
-    const int64_t begin = step * kBatch;
-    trained.losses.push_back(
-        *executor.run_one(*fresh.main, with.feed(begin, begin + kBatch), loss, {.scope = &scope})
-             .data<float>());
-  }
-  for (const Var* param : fresh.main->parameters()) {
-    trained.params[param->name()] = scope.find(param->name())->tensor().clone();
-  }
-  return trained;
+std::vector<Case> tables() {
+  const Minimize adagrad = [](Var& l) { optimizer::Adagrad(0.1).minimize(l); };
+  const Minimize l2 = [](Var& l) {
+    optimizer::Sgd(0.1, decayed_by(std::make_shared<L2Decay>(0.1))).minimize(l);
+  };
+  return {sparse("sparse, sgd", sgd),
+          sparse("sparse, adam", by_adam()),
+          sparse("sparse, adagrad", adagrad),
+          sparse("sparse, weight decay", l2),
+          sparse("distributed, sgd", sgd, {.is_distributed = true}),
+          sparse("distributed, adam", by_adam(), {.is_distributed = true}),
+          sparse("distributed, weight decay", l2, {.is_distributed = true})};
 }
 
-Trained train_in_cluster(const Case& with, int count, DistributeTranspilerConfig config = {}) {
-  Cluster servers;
-  std::vector<std::unique_ptr<Trainer>> trainers;
-  std::vector<PlacedParam> placed;
-  std::string loss;
-  for (int t = 0; t < count; ++t) {
-    FreshPrograms fresh;
-    loss = build(with);
-    DistributeTranspiler transpiler(config);
-    transpiler.transpile({.trainer_id = t,
-                          .program = fresh.main,
-                          .startup_program = fresh.startup,
-                          .pservers = kServers,
-                          .trainers = count});
-    trainers.push_back(std::make_unique<Trainer>());
-    trainers.back()->main = transpiler.get_trainer_program(false);
-    trainers.back()->startup = fresh.startup;
-    if (t > 0) continue;
-    placed = transpiler.placement().params;
-    for (const std::string& endpoint : {kEp0, kEp1}) {
-      servers[endpoint] = std::make_unique<Server>();
-      std::tie(servers[endpoint]->main, servers[endpoint]->startup) =
-          transpiler.get_pserver_programs(endpoint);
-      servers[endpoint]->start();
-    }
-  }
-  for (const auto& trainer : trainers) trainer->start(servers);
-  Trained trained;
-  const int64_t share = kBatch / count;
-  for (int step = 0; step < kSteps; ++step) {
-    float sum = 0;
-    for (int t = 0; t < count; ++t) {
-      const int64_t begin = step * kBatch + t * share;
-      sum +=
-          trainers[static_cast<size_t>(t)]->compute(with.feed(begin, begin + share), loss, servers);
-    }
-    trained.losses.push_back(sum / static_cast<float>(count));
-    for (const auto& trainer : trainers) trainer->send(servers);
-    for (const auto& [endpoint, server] : servers) server->update();
-    for (const auto& trainer : trainers) trainer->receive(*trainer->main, servers);
-  }
-  for (const PlacedParam& param : placed) {
-    Tensor whole(param.dtype, param.shape);
-    for (const Slice& slice : param.slices) {
-      const Tensor part = std::as_const(*servers[slice.endpoint]->scope.find(slice.name)).tensor();
-      std::memcpy(whole.bytes().data() + slice.offset * 4, part.raw(), part.byte_size());
-    }
-    trained.params[param.name] = whole;
-  }
-  return trained;
-}
-
-double worst_difference(const Trained& a, const Trained& b) {
-  double worst = 0;
-  EXPECT_EQ(a.params.size(), b.params.size());
-  for (const auto& [name, value] : a.params) {
-    const Tensor& other = b.params.at(name);
-    EXPECT_EQ(value.shape(), other.shape());
-    for (int64_t i = 0; i < value.numel(); ++i) {
-      worst = std::max<double>(worst, std::abs(value.data<float>()[i] - other.data<float>()[i]));
-    }
-  }
-  for (size_t i = 0; i < a.losses.size(); ++i) {
-    worst = std::max<double>(worst, std::abs(a.losses[i] - b.losses[i]));
-  }
-  return worst;
-}
-
-Tensor samples(int64_t begin, int64_t end, int64_t width, uint64_t stream) {
-  Tensor tensor(DType::float32, {end - begin, width});
-  const Philox philox(1, stream);
-  for (int64_t i = 0; i < tensor.numel(); ++i) {
-    tensor.data<float>()[i] =
-        static_cast<float>(philox.uniform(static_cast<uint64_t>(begin * width + i)) - 0.5);
-  }
-  return tensor;
-}
-
-ParamAttr seeded(const char* name, int seed) {
-  return {.name = name,
-          .initializer = std::make_shared<initializer::Uniform>(
-              initializer::UniformOptions{.low = -0.2, .high = 0.2, .seed = seed})};
-}
-
-Case dense(const std::string& name, const Minimize& minimize) {
-  return {name,
-          []() -> Var& {
-            Var& x = layers::data("x", {128});
-            Var& y = layers::data("y", {1});
-            Var& hidden = layers::fc(
-                x, {.size = 160, .param_attr = seeded("w1", 3), .bias_attr = "b1", .act = "tanh"});
-            Var& out =
-                layers::fc(hidden, {.size = 1, .param_attr = seeded("w2", 4), .bias_attr = "b2"});
-            return layers::mean(layers::square_error_cost(out, y));
+// Losses whose weights are rows that only some classes need. nce draws its classes by an own seed.
+Case classes_of_rows(bool by_tree) {
+  return {by_tree ? "hsigmoid" : "nce",
+          [=]() -> Var& {
+            Var& x = layers::fc(layers::data("x", {16}),
+                                {.size = 32, .param_attr = seeded("w", 3), .bias_attr = false});
+            Var& label = layers::data("label", {1}, {.dtype = DType::int64});
+            Var& cost = by_tree ? layers::hsigmoid(x, label,
+                                                   {.num_classes = 600,
+                                                    .param_attr = seeded("rows", 8),
+                                                    .bias_attr = "bias",
+                                                    .is_sparse = true})
+                                : layers::nce(x, label,
+                                              {.num_total_classes = 600,
+                                               .param_attr = seeded("rows", 8),
+                                               .bias_attr = "bias",
+                                               .num_neg_samples = 5,
+                                               .seed = 11,
+                                               .is_sparse = true});
+            return layers::mean(cost);
           },
-          minimize,
+          sgd,
           [](int64_t begin, int64_t end) -> Feeds {
-            return {{"x", samples(begin, end, 128, 1)}, {"y", samples(begin, end, 1, 2)}};
+            return {{"x", samples(begin, end, 16, 1)}, {"label", numbered(begin, end, 600)}};
           }};
 }
 
-Case sparse() {
-  return {"sparse",
-          []() -> Var& {
-            Var& ids = layers::data("ids", {1}, {.dtype = DType::int64});
-            Var& y = layers::data("y", {1});
-            Var& rows = layers::embedding(
-                ids, {.size = {600, 32}, .is_sparse = true, .param_attr = seeded("table", 5)});
-            Var& out =
-                layers::fc(rows, {.size = 1, .param_attr = seeded("w", 6), .bias_attr = false});
-            return layers::mean(layers::square_error_cost(out, y));
-          },
-          [](Var& loss) { optimizer::Adagrad(0.1).minimize(loss); },
+// Two losses that update the same weight one after the other, and a parameter that none needs.
+Case two_losses() {
+  const auto build = []() -> Var& {
+    Var& x = layers::data("x", {128});
+    layers::create_parameter({7}, DType::float32, {.name = "unused"});
+    Var& out = layers::fc(x, {.size = 160, .param_attr = seeded("w", 3), .bias_attr = false});
+    optimizer::Sgd(0.1).minimize(layers::mean(out));
+    return layers::mean(layers::square(out));
+  };
+  return {"two losses", build, [](Var& loss) { optimizer::Momentum(0.05, 0.9).minimize(loss); },
           [](int64_t begin, int64_t end) -> Feeds {
-            Tensor ids(DType::int64, {end - begin, 1});
-            for (int64_t i = begin; i < end; ++i) ids.data<int64_t>()[i - begin] = (i * 83) % 600;
-            return {{"ids", ids}, {"y", samples(begin, end, 1, 2)}};
+            return {{"x", samples(begin, end, 128, 1)}};
           }};
 }
 
-std::vector<Case> cases() {
-  const auto l2 = std::make_shared<L2Decay>(0.01);
-  return {dense("sgd", sgd),
-          dense("momentum, weight decay",
-                [=](Var& loss) {
-                  optimizer::Momentum(0.05, 0.9, false, {.regularization = l2}).minimize(loss);
-                }),
-          dense("adam", [](Var& loss) { optimizer::Adam(0.01).minimize(loss); }),
-          dense("rmsprop, rate that decays",
-                [](Var& loss) {
-                  optimizer::RmsProp(layers::exponential_decay(0.01, 2, 0.5, true)).minimize(loss);
-                }),
-          dense("ftrl, rate by pieces",
-                [](Var& loss) {
-                  optimizer::Ftrl(layers::piecewise_decay({2}, {0.05, 0.01})).minimize(loss);
-                }),
-          dense("lars", [](Var& loss) { optimizer::LarsMomentum(0.1, 0.9).minimize(loss); }),
-          sparse()};
+// The unused parameter is nobody's to update.
+Trained only_placed(Trained trained) {
+  trained.params.erase("unused");
+  return trained;
 }
 
 TEST(Cluster, OneTrainerGivesTheBitsOfTheUntranspiledProgram) {
-  for (const Case& with : cases()) {
-    SCOPED_TRACE(with.name);
-    EXPECT_EQ(worst_difference(train_locally(with), train_in_cluster(with, 1)), 0);
+  for (const auto& list : {optimizers(), decays(), tables()}) {
+    for (const Case& with : list) {
+      SCOPED_TRACE(with.name);
+      EXPECT_EQ(worst_difference(train_locally(with), train_in_cluster(with, 1)), 0);
+    }
   }
-  const Case clipped = dense("clip", [](Var& loss) {
-    optimizer::Sgd(0.1, {.grad_clip = std::make_shared<GradientClipByGlobalNorm>(0.05)})
-        .minimize(loss);
-  });
-  EXPECT_EQ(worst_difference(train_locally(clipped), train_in_cluster(clipped, 1)), 0);
+  for (const Case& with : {classes_of_rows(false), classes_of_rows(true), two_losses()}) {
+    SCOPED_TRACE(with.name);
+    EXPECT_EQ(worst_difference(only_placed(train_locally(with)), train_in_cluster(with, 1)), 0);
+  }
 }
 
-TEST(Cluster, TwoTrainersGiveItsNumbers) {
-  for (const Case& with : cases()) {
-    SCOPED_TRACE(with.name);
-    EXPECT_LT(worst_difference(train_locally(with), train_in_cluster(with, 2)), 2e-5);
+TEST(Cluster, TwoTrainersGiveTheNumbersOfOneMachineWithBothBatches) {
+  for (const auto& list : {optimizers(), decays(), tables()}) {
+    for (const Case& with : list) {
+      SCOPED_TRACE(with.name);
+      EXPECT_LT(worst_difference(train_locally(with), train_in_cluster(with, 2)), 2e-5);
+    }
   }
+  const Case tree = classes_of_rows(true);
+  EXPECT_LT(worst_difference(train_locally(tree), train_in_cluster(tree, 2)), 2e-5);
 }
 
 TEST(Cluster, PlacementDoesNotChangeNumbers) {
-  const Case with = cases()[2];
+  const Case with = dense("adam", by_adam());
   const Trained expected = train_in_cluster(with, 2);
   DistributeTranspilerConfig hashed, whole;
   hashed.split_method = [](Strings eps) { return std::make_unique<HashName>(std::move(eps)); };
   whole.slice_var_up = false;
   EXPECT_EQ(worst_difference(expected, train_in_cluster(with, 2, hashed)), 0);
   EXPECT_EQ(worst_difference(expected, train_in_cluster(with, 2, whole)), 0);
+  for (const char* servers : {"a:1", "a:1,b:1,c:1", "a:1,b:1,c:1,d:1,e:1"}) {
+    EXPECT_EQ(worst_difference(expected, train_in_cluster(with, 2, {}, servers)), 0) << servers;
+  }
+}
+
+TEST(Cluster, BackgroundSendersThatWaitForAllTrainersAreSyncToo) {
+  DistributeTranspilerConfig config;
+  config.sync_mode = false;
+  config.runtime_split_send_recv = true;
+  config.half_async = true;
+  config.completely_not_async = true;
+  for (const Case& with : {dense("adam", by_adam()), sparse("sparse, adam", by_adam())}) {
+    SCOPED_TRACE(with.name);
+    EXPECT_EQ(worst_difference(train_in_cluster(with, 2), train_in_cluster(with, 2, config)), 0);
+  }
+}
+
+// ---- stopping and going on
+
+void save_file(const std::string& path, const Tensor& tensor) {
+  auto program = Program::create();
+  Block& block = program->global_block();
+  block.create_var(
+      {.name = "v", .dtype = tensor.dtype(), .shape = tensor.shape(), .persistable = true});
+  append_filled(block, {.type = "save", .inputs = {{"X", {"v"}}}, .attrs = {{"file_path", path}}},
+                op_role::kForward);
+  Scope scope;
+  scope.var("v").tensor() = tensor;
+  Executor().run(*program, {}, {}, {.scope = &scope});
+}
+
+// What the chief's save program asks for: the slices of one variable, joined, as one file.
+void save_remote(const Program& save, TestCluster& cluster) {
+  for (const Op* op : save.global_block().ops()) {
+    ASSERT_EQ(op->type(), "recv_save");
+    const Strings names = strings(*op, "remote_varnames"), servers = strings(*op, "endpoints");
+    std::vector<Tensor> parts;
+    for (size_t i = 0; i < names.size(); ++i) {
+      parts.push_back(cluster.servers.at(servers[i])->value(names[i]));
+    }
+    const Shape shape{std::span<const int64_t>(op->attr<std::vector<int64_t>>("shape"))};
+    Tensor whole(parts.front().dtype(), shape);
+    size_t at = 0;
+    for (const Tensor& part : parts) {
+      std::memcpy(whole.bytes().data() + at, part.raw(), part.byte_size());
+      at += part.byte_size();
+    }
+    ASSERT_EQ(at, whole.byte_size());
+    save_file(op->attr<std::string>("file_path"), whole);
+  }
+}
+
+TEST(Cluster, SavesStopsLoadsAndGoesOnAsIfItHadNotStopped) {
+  const auto decayed = [](Var& l) {
+    optimizer::Adam(layers::exponential_decay(0.01, 2, 0.5, true)).minimize(l);
+  };
+  for (const Case& with :
+       {dense("adam, rate that decays", decayed), sparse("sparse, adam, rate that decays", decayed),
+        dense("momentum", [](Var& l) { optimizer::Momentum(0.05, 0.9).minimize(l); })}) {
+    SCOPED_TRACE(with.name);
+    const Trained expected = train_in_cluster(with, 2);
+    const TempDir files;
+    Trained stopped;
+    {
+      TestCluster cluster(with, 2);
+      for (const int step : {0, 1}) stopped.losses.push_back(cluster.step(with, step));
+      // The chief saves what it holds itself, and fetches the rest.
+      const std::vector<std::string> remote = remote_names(*cluster.programs[0]);
+      for (const PlacedParam& param : cluster.placed) {
+        if (std::ranges::find(remote, param.name) != remote.end()) continue;
+        save_file(files / param.name, cluster.trainers[0]->value(param.name));
+      }
+      save_remote(*sliced_save_program(*cluster.programs[0], files.path()), cluster);
+    }
+    // Three servers go on where two stopped: files hold whole variables.
+    for (const char* servers : {kServers, "a:1,b:1,c:1"}) {
+      TestCluster cluster(with, 2, {}, servers, files.path());
+      Trained trained = stopped;
+      for (const int step : {2, 3}) trained.losses.push_back(cluster.step(with, step));
+      trained.params = cluster.params();
+      EXPECT_EQ(worst_difference(expected, trained), 0) << servers;
+    }
+  }
 }
 
 }  // namespace

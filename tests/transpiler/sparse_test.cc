@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/warning.h"
 #include "tests/transpiler/nets.h"
 #include "transpiler/sliced_files.h"
 
@@ -45,6 +44,16 @@ struct SparseNet : FreshPrograms {
     return transpiler;
   }
 };
+
+// Two servers, two trainers.
+std::string transpile_error_of(const FreshPrograms& fresh) {
+  return error_of([&] {
+    DistributeTranspiler().transpile({.program = fresh.main,
+                                      .startup_program = fresh.startup,
+                                      .pservers = kServers,
+                                      .trainers = 2});
+  });
+}
 
 void adam(Var& loss) { optimizer::Adam(0.1).minimize(loss); }
 
@@ -94,11 +103,7 @@ TEST(Sparse, IdsThatDependOnALookupGetAnOpOfTheirOwn) {
   Var& next = layers::topk(first, 1).indices;
   Var& second = layers::embedding(next, table);
   sgd(layers::mean(layers::elementwise_add(first, second)));
-  DistributeTranspiler transpiler;
-  transpiler.transpile({.program = fresh.main,
-                        .startup_program = fresh.startup,
-                        .pservers = kServers,
-                        .trainers = 2});
+  EXPECT_EQ(transpile_error_of(fresh), "no error");
   EXPECT_THAT(types_of(*fresh.main),
               HasSubstr("distributed_lookup_table top_k distributed_lookup_table elementwise_add"));
 }
@@ -109,53 +114,77 @@ TEST(Sparse, ATableThatAnotherOpReadsIsReceivedWhole) {
   Var& row = layers::embedding(ids, {.size = {1000, 64}, .is_sparse = true, .param_attr = "table"});
   Var& table = fresh.main->global_block().var("table");
   sgd(layers::mean(layers::matmul(row, table, {.transpose_y = true})));
-  DistributeTranspiler transpiler;
-  transpiler.transpile({.program = fresh.main,
-                        .startup_program = fresh.startup,
-                        .pservers = kServers,
-                        .trainers = 2});
+  EXPECT_EQ(transpile_error_of(fresh), "no error");
   EXPECT_THAT(types_of(*fresh.main), HasSubstr("lookup_table"));
   EXPECT_THAT(types_of(*fresh.main), HasSubstr("recv fetch_barrier concat"));
 }
 
-TEST(Sparse, DistributedTablesAreCutById) {
-  std::string said;
-  set_warning_sink([&](const std::string& text) { said += text; });
+TEST(Sparse, DistributedTablesAreFetchedByRowsAndTakeAnyOptimizer) {
   SparseNet net(true, adam);
   const DistributeTranspiler transpiler = net.transpile();
-  set_warning_sink({});
-  EXPECT_THAT(said, HasSubstr("updated by sgd, not by adam"));
   const auto main = transpiler.get_trainer_program(false);
-  EXPECT_THAT(types_of(*main), HasSubstr("split_ids prefetch merge_ids"));
-  EXPECT_THAT(
-      nth(*main, "prefetch").input("X"),
-      ElementsAre("prefetch_compress_in_tmp_2", "prefetch_compress_in_tmp_3"));  // after "other"'s
-  std::map<std::string, Strings> shards;
-  for (const Op* op : main->global_block().ops()) {
-    if (op->type() == "split_ids" && op->input("Ids").front().ends_with("@GRAD")) {
-      shards[op->input("Ids").front()] = op->output("Out");
-    }
+  EXPECT_THAT(types_of(*main), HasSubstr("distributed_lookup_table distributed_lookup_table "
+                                         "sequence_pool"));
+  EXPECT_EQ(types_of(*main).find(" lookup_table "), std::string::npos);
+  EXPECT_THAT(main->distributed->tables, ElementsAre("other", "shared"));
+  for (const std::string& endpoint : {kEp0, kEp1}) {
+    EXPECT_EQ(blocks_of(*transpiler.get_pserver_program(endpoint)),
+              "[listen_and_serv] [sum scale adam] [sum scale adam] [sum scale adam]");
   }
-  EXPECT_THAT(shards["shared@GRAD"],
-              ElementsAre("shared@GRAD.trainer_0.pserver_0", "shared@GRAD.trainer_0.pserver_1"));
-  EXPECT_EQ(shards.size(), 2u);
+  EXPECT_THAT(types_of(*net.startup), HasSubstr("fetch_barrier fake_init fake_init"));
+}
 
-  const auto [server, startup] = transpiler.get_pserver_programs(kEp0);
-  EXPECT_EQ(blocks_of(*server),
-            "[listen_and_serv] [sum scale adam] [sum scale sgd] [sum scale sgd] "
-            "[lookup_sparse_table] [lookup_sparse_table] [save save]");
-  const Op& serve = nth(*server, "listen_and_serv");
-  EXPECT_EQ(serve.attr<int32_t>("checkpint_block_id"), 6);
-  EXPECT_EQ(strings(serve, "prefetch_var_name_to_block_id").size(), 2u);
-  EXPECT_EQ(server->global_block().var("shared").type(), VarType::selected_rows);
-  for (const Op* op : startup->global_block().ops()) {
-    if (op->output_names().front() != "shared") continue;
-    EXPECT_THAT(op->attr<std::vector<int64_t>>("shape"), ElementsAre(500, 64));
+TEST(Sparse, ADistributedTableNeedsASparseGradient) {
+  FreshPrograms fresh;
+  Var& ids = layers::data("ids", {1}, {.dtype = DType::int64});
+  sgd(layers::mean(
+      layers::embedding(ids, {.size = {1000, 64}, .is_distributed = true, .param_attr = "table"})));
+  EXPECT_THAT(transpile_error_of(fresh), HasSubstr("build the embedding with is_sparse=True"));
+}
+
+TEST(Sparse, LookupsWithDifferentPaddingAreNotMerged) {
+  FreshPrograms fresh;
+  Var& ids = layers::data("ids", {1}, {.dtype = DType::int64});
+  layers::EmbeddingOptions table{.size = {1000, 64}, .is_sparse = true, .param_attr = "table"};
+  Var& first = layers::embedding(ids, table);
+  table.padding_idx = 3;
+  Var& second = layers::embedding(ids, table);
+  sgd(layers::mean(layers::elementwise_add(first, second)));
+  EXPECT_EQ(transpile_error_of(fresh), "no error");
+  EXPECT_EQ(nth(*fresh.main, "distributed_lookup_table", 0).attr<int64_t>("padding_idx") +
+                nth(*fresh.main, "distributed_lookup_table", 1).attr<int64_t>("padding_idx"),
+            2);  // 3 and -1
+}
+
+// nce and hierarchical_sigmoid are told where the rows of their weights are, and so are their
+// gradients; the weights are not received.
+TEST(Sparse, SampledLossesKnowWhereTheirRowsAre) {
+  for (const bool by_tree : {false, true}) {
+    FreshPrograms fresh;
+    Var& x = layers::data("x", {32});
+    Var& label = layers::data("label", {1}, {.dtype = DType::int64});
+    sgd(layers::mean(
+        by_tree
+            ? layers::hsigmoid(x, label,
+                               {.num_classes = 1001, .param_attr = "rows", .is_sparse = true})
+            : layers::nce(x, label,
+                          {.num_total_classes = 1000, .param_attr = "rows", .is_sparse = true})));
+    EXPECT_EQ(transpile_error_of(fresh), "no error");
+    const std::string type = by_tree ? "hierarchical_sigmoid" : "nce";
+    for (const std::string& name : {type, type + "_grad"}) {
+      const Op& op = nth(*fresh.main, name);
+      EXPECT_THAT(strings(op, "table_names"), ElementsAre("rows.block0", "rows.block1"));
+      EXPECT_THAT(strings(op, "epmap").size(), 2u);
+      EXPECT_THAT(op.attr<std::vector<int64_t>>("height_sections"), ElementsAre(500, 500));
+    }
+    EXPECT_THAT(types_of(*fresh.main), HasSubstr("split_selected_rows send"));
+    for (const Op* op : fresh.main->global_block().ops()) {
+      if (op->type() == "recv") {
+        EXPECT_NE(strings(*op, "op_role_var")[0], "rows");
+      }
+    }
+    EXPECT_THAT(types_of(*fresh.startup), HasSubstr("fake_init"));
   }
-  SparseNet again(true, sgd);
-  EXPECT_EQ(blocks_of(*again.transpile(false).get_pserver_program(kEp1)),
-            "[listen_and_serv] [sgd] [sgd] [sgd] [lookup_sparse_table] [lookup_sparse_table] "
-            "[save save]");
 }
 
 TEST(Sparse, OneTableUsedInTwoWaysIsRefused) {
@@ -167,12 +196,7 @@ TEST(Sparse, OneTableUsedInTwoWaysIsRefused) {
   table.is_distributed = false;
   Var& second = layers::embedding(ids, table);
   sgd(layers::mean(layers::elementwise_add(first, second)));
-  EXPECT_THAT(error_of([&] {
-                DistributeTranspiler().transpile({.program = fresh.main,
-                                                  .startup_program = fresh.startup,
-                                                  .pservers = kServers,
-                                                  .trainers = 2});
-              }),
+  EXPECT_THAT(transpile_error_of(fresh),
               HasSubstr("table table is looked up with is_distributed=True, and here it is not"));
 }
 

@@ -210,23 +210,20 @@ TEST(Trainer, WeightDecayMovesAndSendsFollowTheWholeBackwardPass) {
   }
 }
 
-TEST(Trainer, ClippedGradientsAreWhatIsSent) {
-  for (const bool in_optimizer : {true, false}) {
-    ClassicNet net([&](Var& loss) {
-      auto clip = std::make_shared<GradientClipByValue>(1.0);
-      if (!in_optimizer) set_gradient_clip(clip);
-      optimizer::Sgd(0.1, {.grad_clip = in_optimizer ? clip : nullptr}).minimize(loss);
-    });
-    DistributeTranspiler transpiler;
-    transpiler.transpile(net.request());
-    const auto main = transpiler.get_trainer_program(false);
-    EXPECT_EQ(types_of(*main), kForward + kBackward +
-                                   "mul_grad clip send clip split_byref send send_barrier recv "
-                                   "recv fetch_barrier concat");
-    EXPECT_EQ(nth(*main, "clip").output("Out"), nth(*main, "send").input("X"));
-    EXPECT_EQ(nth(*main, "clip", 1).output("Out"), nth(*main, "split_byref").input("X"));
-    EXPECT_EQ(nth(*main, "clip").role(), op_role::kBackward);
-  }
+TEST(Trainer, WhatSetGradientClipClipsIsClippedBeforeItIsSent) {
+  ClassicNet net([&](Var& loss) {
+    set_gradient_clip(std::make_shared<GradientClipByValue>(1.0));
+    sgd(loss);
+  });
+  DistributeTranspiler transpiler;
+  transpiler.transpile(net.request());
+  const auto main = transpiler.get_trainer_program(false);
+  EXPECT_EQ(types_of(*main), kForward + kBackward +
+                                 "mul_grad clip send clip split_byref send send_barrier recv "
+                                 "recv fetch_barrier concat");
+  EXPECT_EQ(nth(*main, "clip").output("Out"), nth(*main, "send").input("X"));
+  EXPECT_EQ(nth(*main, "clip", 1).output("Out"), nth(*main, "split_byref").input("X"));
+  EXPECT_EQ(nth(*main, "clip").role(), op_role::kBackward);
 }
 
 TEST(Trainer, WithWeightDecayBothClipsComeBeforeTheFirstSend) {
@@ -241,31 +238,6 @@ TEST(Trainer, WithWeightDecayBothClipsComeBeforeTheFirstSend) {
             kForward + kBackward +
                 "mul_grad clip clip send split_byref send send_barrier recv recv fetch_barrier "
                 "concat");
-}
-
-TEST(Trainer, GlobalNormIsComputedBeforeSending) {
-  ClassicNet net([](Var& loss) {
-    optimizer::Sgd(0.1, {.grad_clip = std::make_shared<GradientClipByGlobalNorm>(1.0)})
-        .minimize(loss);
-  });
-  DistributeTranspiler transpiler;
-  transpiler.transpile(net.request());
-  const auto main = transpiler.get_trainer_program(false);
-  // Whatever is sent is computed by an op that is still there.
-  for (const Op* op : main->global_block().ops()) {
-    for (const std::string& name : op->input_names()) {
-      const Var* var = main->global_block().find_var(name);
-      if (!var || var->persistable() || var->is_data()) continue;
-      bool written = false;
-      for (const Op* before : main->global_block().ops()) {
-        if (before == op) break;
-        for (const std::string& out : before->output_names()) written |= out == name;
-      }
-      EXPECT_TRUE(written) << op->type() << " reads " << name;
-    }
-  }
-  EXPECT_EQ(blocks_of(*transpiler.get_pserver_program(kEp0)),
-            "[listen_and_serv] [sum scale sgd] [sum scale sgd]");
 }
 
 TEST(Trainer, PiecewiseBlocksGoWithTheSchedule) {
@@ -289,17 +261,45 @@ TEST(Trainer, EitherSideMayBeAskedFirstAndAgain) {
   EXPECT_EQ(to_text(*net.startup), startup);
 }
 
-TEST(Trainer, ProgramsPrintSaveLoadAndClone) {
-  ClassicNet net([](Var& loss) { optimizer::Adam(decayed()).minimize(loss); });
-  DistributeTranspiler transpiler;
-  transpiler.transpile(net.request());
-  const auto [server, server_startup] = transpiler.get_pserver_programs(kEp0);
-  for (const auto& program : {net.main, net.startup, server, server_startup}) {
+void expect_kept(const std::vector<std::shared_ptr<Program>>& programs) {
+  for (const auto& program : programs) {
     const std::string bytes = serialize(*program);
     EXPECT_EQ(serialize(*parse_program(bytes)), bytes);
     EXPECT_EQ(serialize(*clone(*program, false)), bytes);
     EXPECT_EQ(clone(*program, false)->distributed, program->distributed);
+    EXPECT_EQ(to_text(*clone(*program, false)), to_text(*program));
     EXPECT_FALSE(to_text(*program).empty());
+  }
+}
+
+TEST(Programs, PrintSaveLoadAndClone) {
+  const auto clip = std::make_shared<GradientClipByGlobalNorm>(1.0);
+  const Minimize all = [&](Var& loss) {
+    optimizer::Adam(layers::piecewise_decay({1, 2}, {1, 0.5, 0.1}), {}, {.grad_clip = clip})
+        .minimize(loss);
+  };
+  DistributeTranspilerConfig async, background, geo, delayed;
+  async.sync_mode = background.sync_mode = delayed.sync_mode = false;
+  background.runtime_split_send_recv = background.half_async = true;
+  geo.geo_sgd_mode = true;
+  delayed.enable_dc_asgd = true;
+  for (const auto& config : {DistributeTranspilerConfig(), async, background, geo, delayed}) {
+    ClassicNet net(all);
+    DistributeTranspiler transpiler(config);
+    transpiler.transpile(net.request());
+    const auto [server, server_startup] = transpiler.get_pserver_programs(kEp0);
+    expect_kept({net.main, net.startup, server, server_startup});
+  }
+  for (const char* mode : {"nccl2", "grad_allreduce", "local_sgd"}) {
+    ClassicNet net(all);
+    DistributeTranspilerConfig config;
+    config.mode = mode == std::string("nccl2") ? "nccl2" : "collective";
+    config.collective_mode = mode;
+    TranspileRequest request = net.request();
+    request.trainers = std::string(kServers);
+    request.current_endpoint = kEp0;
+    DistributeTranspiler(config).transpile(request);
+    expect_kept({net.main, net.startup});
   }
 }
 

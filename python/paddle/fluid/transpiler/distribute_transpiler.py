@@ -1,5 +1,6 @@
 """DistributeTranspiler: one trained program in, the programs of a cluster out."""
 import difflib
+import functools
 import inspect
 import warnings
 
@@ -138,6 +139,30 @@ def _program(program, default, what):
     return program
 
 
+def _old_keywords(transpile):
+    """Takes workers= and slice_var_up=, which old documents show; the signature is today's."""
+    @functools.wraps(transpile)
+    def accepting(self, *args, workers=None, slice_var_up=None, **kwargs):
+        if workers is not None:
+            given = inspect.signature(transpile).bind_partial(self, *args, **kwargs).arguments
+            if 'trainers' in given:
+                raise ValueError(f'workers={workers!r} and trainers={given["trainers"]!r} are both '
+                                 'given; workers is the old name of trainers')
+            warnings.warn('transpile(workers=...) is the old name of trainers', stacklevel=2)
+            kwargs['trainers'] = workers
+        if slice_var_up is not None:
+            if 'slice_var_up' in vars(self.config):
+                raise ValueError(f'slice_var_up={slice_var_up!r} and config.slice_var_up='
+                                 f'{self.config.slice_var_up!r} are both given')
+            warnings.warn('transpile(slice_var_up=...) is old: set config.slice_var_up',
+                          stacklevel=2)
+            made = _engine_config(self.config)
+            made.slice_var_up = bool(slice_var_up)
+            self._engine = _C.DistributeTranspiler(made)
+        return transpile(self, *args, **kwargs)
+    return accepting
+
+
 class DistributeTranspiler:
     """Rewrites a program for parameter servers (config.mode "pserver"), for ranks that
     ParallelExecutor joins ("nccl2"), or for ranks joined by ops ("collective")."""
@@ -161,26 +186,11 @@ class DistributeTranspiler:
                                        server_config._rpc_get_thread_num,
                                        server_config._rpc_prefetch_thread_num)
 
+    @_old_keywords
     def transpile(self, trainer_id, program=None, pservers=_DEFAULT_ENDPOINT, trainers=1,
-                  sync_mode=True, startup_program=None, current_endpoint=_DEFAULT_ENDPOINT, *,
-                  workers=None, slice_var_up=None):
+                  sync_mode=True, startup_program=None, current_endpoint=_DEFAULT_ENDPOINT):
         """Makes program and startup_program those of a trainer or rank, in place."""
-        if workers is not None:
-            if trainers != 1:
-                raise ValueError(f'workers={workers!r} and trainers={trainers!r} are both given; '
-                                 'workers is the old name of trainers')
-            warnings.warn('transpile(workers=...) is the old name of trainers', stacklevel=2)
-            trainers = workers
         engine, config = self._engine, self.config
-        if slice_var_up is not None:
-            if 'slice_var_up' in vars(config) and config.slice_var_up != slice_var_up:
-                raise ValueError(f'slice_var_up={slice_var_up!r} is given here and '
-                                 f'config.slice_var_up is {config.slice_var_up!r}')
-            warnings.warn('transpile(slice_var_up=...) is old: set config.slice_var_up',
-                          stacklevel=2)
-            made = _engine_config(config)
-            made.slice_var_up = bool(slice_var_up)
-            engine = _C.DistributeTranspiler(made)
         if not isinstance(trainer_id, int) or isinstance(trainer_id, bool):
             raise TypeError(f'trainer_id must be a whole number, got {trainer_id!r}')
         if isinstance(pservers, (list, tuple)):
@@ -195,7 +205,6 @@ class DistributeTranspiler:
         startup = _program(startup_program, default_startup_program, 'startup_program')
         engine.transpile(trainer_id, main, startup, pservers, trainers, bool(sync_mode),
                          current_endpoint)
-        self._engine = engine
         if self._server_config is not None:
             self._set_server_config(self._server_config)
         self.trainer_id = trainer_id
