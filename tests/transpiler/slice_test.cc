@@ -104,6 +104,10 @@ TEST(HashName, DependsOnTheNameAlone) {
   EXPECT_THAT(dispatcher.dispatch({{"fc_b", {}, {}}, {"fc_w.block0", {}, {}}}),
               ElementsAre(at("fc_b"), at("fc_w.block0")));
   EXPECT_THAT(dispatcher.dispatch({{"fc_w.block0", {}, {}}}), ElementsAre(at("fc_w.block0")));
+  // 64-bit FNV-1a, in every process: 0x7554f1232d6fcf99 mod 3 is 0.
+  EXPECT_THAT(
+      dispatcher.dispatch({{"fc_b", {}, {}}, {"fc_w.block0", {}, {}}, {"fc_w.block1", {}, {}}}),
+      ElementsAre("c:1", "a:1", "c:1"));
   EXPECT_THAT(error_of([] { HashName(Strings{}); }), HasSubstr("pserver_endpoints is empty"));
 }
 

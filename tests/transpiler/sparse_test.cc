@@ -187,6 +187,16 @@ TEST(Sparse, SampledLossesKnowWhereTheirRowsAre) {
   }
 }
 
+TEST(Sparse, ATableHasOneInitialiser) {
+  FreshPrograms fresh;
+  Var& ids = layers::data("ids", {1}, {.dtype = DType::int64});
+  sgd(layers::mean(
+      layers::embedding(ids, {.size = {1000, 64}, .is_sparse = true, .param_attr = "table"})));
+  Block& startup = fresh.startup->global_block();
+  startup.append_op({"scale", {{"X", {"table"}}}, {{"Out", {"table"}}}, {}});
+  EXPECT_THAT(transpile_error_of(fresh), HasSubstr("table table has 2 ops that initialise it"));
+}
+
 TEST(Sparse, OneTableUsedInTwoWaysIsRefused) {
   FreshPrograms fresh;
   Var& ids = layers::data("ids", {1}, {.dtype = DType::int64});
