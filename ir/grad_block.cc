@@ -69,6 +69,18 @@ bool counts(const Op& op, const std::set<std::string>& no_grad) {
          no_grad.contains(op.input("X").at(0));
 }
 
+// The gradient counts down from where the loop left its counter.
+void require_last_writer(const Op& loop, const std::string& counter) {
+  const std::vector<Op*> ops = loop.block().ops();
+  for (size_t i = static_cast<size_t>(loop.index()) + 1; i < ops.size(); ++i) {
+    if (!holds(ops[i]->output_names(), counter)) continue;
+    Error error(ErrorKind::unimplemented,
+                cat(counter, " counts the passes of a loop and is written again after it, by ",
+                    ops[i]->type(), "; the loop's gradient cannot count back"));
+    throw add_op_context(error.fix("use another variable after the loop"), loop);
+  }
+}
+
 std::set<std::string> inputs_of(const std::vector<Op*>& ops) {
   std::set<std::string> names;
   for (const Op* op : ops) names.merge(names_in(op->inputs()));
@@ -79,7 +91,9 @@ std::set<std::string> inputs_of(const std::vector<Op*>& ops) {
 
 // A gradient block reads forward values by name. A name stands for its last version, and for the
 // first one if it is a variable outside that the block reads before it writes it. Where another
-// version is needed, the forward block keeps a copy of it. Returns the name to read.
+// version is needed, the forward block keeps a copy of it. Returns the name to read. Outside of all
+// sub-blocks that is done for whole numbers only, the indices of arrays: programs count them up and
+// use them again.
 std::string GradList::keep_version(const Op& op, const std::string& name, bool before) {
   Block& body = op.block();
   if (is_array(body, name)) return name;
@@ -93,9 +107,11 @@ std::string GradList::keep_version(const Op& op, const std::string& name, bool b
     counter = counter && counts(*ops[i], no_grad_);
   }
   const Var* var = body.find_var_recursive(name);
-  if (writers.empty() || counter || !var) return name;
+  const bool outermost = block_.forward_index() < 0;
+  if (writers.empty() || (counter && !outermost) || !var) return name;
+  if (outermost && (is_floating(var->dtype()) || var->persistable())) return name;
   const auto at = static_cast<size_t>(op.index());
-  const bool first = begins_read && !body.find_var(name);
+  const bool first = !outermost && begins_read && !body.find_var(name);
   const bool stands = first    ? before && writers.front() >= at
                       : before ? writers.back() < at
                                : writers.back() <= at;
@@ -212,6 +228,7 @@ void GradList::differentiate_sub_block(const Op& op) {
     if (std::find(path.begin(), path.end(), &each) != path.end()) {
       inner->differentiate(each);
     } else if (counts(each, no_grad) && reached.contains(each.input("X").at(0))) {
+      require_last_writer(op, each.input("X").at(0));
       inner->repeat({{.type = "increment",
                       .inputs = {{"X", each.output("Out")}},
                       .outputs = {{"Out", each.input("X")}},
@@ -229,7 +246,7 @@ void GradList::differentiate_sub_block(const Op& op) {
                 op.line()});
   }
 
-  if (block_.forward_index() >= 0) keep_versions_inside(op, *inner);
+  keep_versions_inside(op, *inner);
 
   OpSpec spec{.type = op.type() + "_grad", .inputs = op.inputs(), .attrs = op.attrs()};
   for (const auto& [slot, names] : op.outputs()) spec.inputs[slot] = names;

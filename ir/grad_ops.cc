@@ -316,7 +316,7 @@ void GradList::differentiate(const Op& op, const Renames& recomputed) {
     if (!wanted) continue;
     rename_gradients(op, spec);
     if (!complete_arriving(op, spec, recomputed)) continue;
-    if (block_.forward_index() >= 0) keep_versions(op, spec);
+    keep_versions(op, spec);
     rename_in(spec.inputs, recomputed);
     const auto device = op.attrs().find("op_device");
     if (device != op.attrs().end()) spec.attrs.insert_or_assign("op_device", device->second);

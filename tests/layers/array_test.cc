@@ -51,6 +51,28 @@ TEST(Arrays, GradientsOfElementsReadTwiceAndWrittenTwice) {
   expect_gradients(net, third * other, {{"x", doubles({2}, {1.5, -0.5})}}, {&x}, 1e-5);
 }
 
+// Programs write the first element at the counter itself, and then count on.
+TEST(Arrays, GradientsGoToTheElementsThatACounterStoodAt) {
+  Net net;
+  Var& x = net.data("x", {3});
+  Var& i = net.number(0);
+  Var& n = net.number(3);
+  Var& memory = layers::array_write(x, i);
+  Var& more = layers::less_than(i, n);
+  layers::While loop(more);
+  loop.run([&] {
+    Var& before = layers::array_read(memory, i);
+    layers::increment(i);
+    layers::array_write(layers::tanh(before) * x, i, &memory);
+    layers::less_than(i, n, &more);
+  });
+  Var& last = layers::array_read(memory, i);
+  expect_gradients(net, last, {{"x", doubles({3}, {0.9, -0.8, 1.1})}}, {&x}, 1e-6);
+  layers::increment(i);
+  EXPECT_THAT(error_of([&] { gradients({&layers::reduce_sum(last)}, {&x}); }),
+              HasSubstr("is written again after it, by increment"));
+}
+
 TEST(Arrays, JoinTheirElements) {
   Net net;
   Var& x = net.data("x", {2, 3});

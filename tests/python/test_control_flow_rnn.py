@@ -216,7 +216,7 @@ def test_gradients_flow_through_arrays_in_a_loop(exe):
     x = fluid.data('x', [3], dtype='float64')
     x.stop_gradient = False
     i, n = number(0), number(3)
-    memory = layers.array_write(x, number(0))
+    memory = layers.array_write(x, i)
     more = layers.less_than(i, n)
     with layers.While(more).block():
         before = layers.array_read(memory, i)
@@ -227,6 +227,21 @@ def test_gradients_flow_through_arrays_in_a_loop(exe):
     grad, = fluid.gradients(loss, x)
     given = np.array([1.0, 2.0, -0.5])
     np.testing.assert_allclose(np.array(value_of(exe, grad, x=given)[0]), 4 * given ** 3)
+
+
+def test_gradients_go_to_the_elements_that_a_counter_stood_at(exe):
+    x = fluid.data('x', [3], dtype='float64')
+    x.stop_gradient = False
+    i = number(0)
+    array = layers.array_write(x * 2.0, i)
+    i = layers.increment(i)
+    layers.array_write(x * 3.0, i, array=array)
+    j = number(0)
+    first = layers.array_read(array, j)
+    j = layers.increment(j)
+    loss = layers.reduce_sum(first * 5.0 + layers.array_read(array, j) * 7.0)
+    grad, = fluid.gradients(loss, x)
+    assert np.array(value_of(exe, grad, x=np.ones(3))[0]).tolist() == [31, 31, 31]
 
 
 def test_sequences_cut_into_steps_and_put_together_again(exe):
