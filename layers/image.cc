@@ -151,9 +151,10 @@ Var& pool2d(Var& input, const Pool2dOptions& options, SourceLine line) {
 namespace {
 
 // batch_norm, and what is made like it: parameters, statistics and the op named `type`, which
-// writes `out`, or a variable of its own when that is null.
+// writes `out`, or a variable of its own when that is null. `added`: input Z of the fused op.
 Var& append_batch_norm(LayerHelper& helper, const std::string& type, Var& input, Var* out,
-                       const BatchNormOptions& options, Attrs more_attrs = {}) {
+                       const BatchNormOptions& options, Attrs more_attrs = {},
+                       Var* added = nullptr) {
   const bool channel_last = is_channel_last(helper, options.data_layout);
   const int rank = input.shape().rank();
   if (rank < 2) helper.check_rank(input, "input", 4);
@@ -199,17 +200,20 @@ Var& append_batch_norm(LayerHelper& helper, const std::string& type, Var& input,
     inputs.push_back({"MeanOut", mean});
     inputs.push_back({"VarianceOut", variance});
   }
-  if (new_form && !options.is_test) {
+  if (added) inputs.push_back({"Z", *added});
+  if (added || (new_form && !options.is_test)) {
     outputs.push_back({"ReserveSpace", helper.create_variable_for_type_inference(
                                            input.dtype(), /*stop_gradient=*/true)});
   }
   if (!out) out = &helper.create_variable_for_type_inference(input.dtype());
   outputs.push_back({"Y", *out});
   Attrs attrs = {{"momentum", static_cast<float>(options.momentum)},
-                 {"epsilon", static_cast<float>(options.epsilon)},
-                 {"is_test", options.is_test},
-                 {"data_layout", options.data_layout},
-                 {"use_global_stats", options.use_global_stats}};
+                 {"epsilon", static_cast<float>(options.epsilon)}};
+  if (!added) {
+    attrs["is_test"] = options.is_test;
+    attrs["data_layout"] = options.data_layout;
+    attrs["use_global_stats"] = options.use_global_stats;
+  }
   attrs.merge(more_attrs);
   helper.append_op(type, inputs, outputs, std::move(attrs));
   return *out;
@@ -236,6 +240,19 @@ Var& inplace_abn(Var& input, const InplaceAbnOptions& options, SourceLine line) 
   // The result takes the input's place.
   return append_batch_norm(helper, "inplace_abn", input, &input, options.norm,
                            {{"activation", act}, {"alpha", static_cast<float>(options.act_alpha)}});
+}
+
+Var& fused_bn_add_act(Var& x, Var& y, const BatchNormOptions& options, SourceLine line) {
+  const LineScope scope(line);
+  LayerHelper helper("fused_bn_add_act", options.name);
+  if (options.act != "relu") {
+    throw helper.error(cat("act is \"", options.act, "\""))
+        .fix("use \"relu\", or batch_norm, an addition and this act");
+  }
+  BatchNormOptions norm = options;
+  norm.data_layout = "NHWC";
+  return append_batch_norm(helper, "fused_bn_add_activation", x, nullptr, norm,
+                           {{"act_type", options.act}}, &y);
 }
 
 }  // namespace trireme::layers

@@ -3,6 +3,7 @@
 
 #include "layers/arguments.h"
 #include "layers/array.h"
+#include "layers/cell.h"
 #include "layers/clip.h"
 #include "layers/control_flow.h"
 #include "layers/convolution.h"
@@ -22,6 +23,7 @@
 #include "layers/ops.h"
 #include "layers/param_attr.h"
 #include "layers/regularizer.h"
+#include "layers/remote.h"
 #include "layers/sequence.h"
 #include "layers/step_rnn.h"
 #include "layers/structured.h"

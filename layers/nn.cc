@@ -129,6 +129,13 @@ Var& embedding_v2(Var& ids, const EmbeddingOptions& options, SourceLine line) {
   return lookup("lookup_table_v2", ids, options);
 }
 
+Var& sparse_embedding(Var& ids, EmbeddingOptions options, SourceLine line) {
+  options.is_sparse = options.is_distributed = true;
+  const int rank = ids.shape().rank();
+  const bool ends_in_one = rank > 1 && ids.shape()[rank - 1] == Dim(1);
+  return ends_in_one ? embedding(ids, options, line) : embedding_v2(ids, options, line);
+}
+
 Var& layer_norm(Var& input, const LayerNormOptions& options, SourceLine line) {
   const LineScope scope(line);
   LayerHelper helper("layer_norm", options.name);

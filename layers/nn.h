@@ -35,6 +35,8 @@ struct EmbeddingOptions {
 Var& embedding(Var& ids, const EmbeddingOptions& options, SourceLine line = SourceLine::here());
 // fluid.embedding and static.nn.embedding (lookup_table_v2): ids of any shape.
 Var& embedding_v2(Var& ids, const EmbeddingOptions& options, SourceLine line = SourceLine::here());
+// A table whose rows parameter servers may hold: sparse and distributed, ids of either form.
+Var& sparse_embedding(Var& ids, EmbeddingOptions options, SourceLine line = SourceLine::here());
 
 struct Conv2dOptions {
   int num_filters = 0;
@@ -92,6 +94,10 @@ struct InplaceAbnOptions {
 // batch_norm and an activation that can be undone: the result takes the input's place.
 Var& inplace_abn(Var& input, const InplaceAbnOptions& options = {},
                  SourceLine line = SourceLine::here());
+
+// act(batch_norm(x) + y) in one op. The channels are the last dimension, and act is relu.
+Var& fused_bn_add_act(Var& x, Var& y, const BatchNormOptions& options,
+                      SourceLine line = SourceLine::here());
 
 struct DataNormOptions {
   std::string act = {};

@@ -1,5 +1,5 @@
 // Batch normalisation with an activation behind it: shapes, kernel and gradient of batch_norm,
-// inplace_abn and fused_batch_norm_act.
+// inplace_abn, fused_batch_norm_act and fused_bn_add_activation.
 #pragma once
 
 #include <cmath>
@@ -66,6 +66,13 @@ inline void batch_norm_shape(OpView& op) {
     }
     known = Dim::join(known, given);
   }
+  if (op.schema().find_input("Z")) {
+    const ValueInfo& z = op.in("Z");
+    for (int i = 0; i < x.shape.rank(); ++i) {
+      if (z.shape.rank() == x.shape.rank() && z.shape[i].may_equal(x.shape[i])) continue;
+      throw op.error(cat("Z has shape ", z.shape, " but X has ", x.shape)).fix("add equal shapes");
+    }
+  }
   op.set_out_like("Y", x);
   for (const char* slot : {"MeanOut", "VarianceOut", "SavedMean", "SavedVariance"}) {
     op.set_out(slot, op.in("Scale").dtype, Shape{known});
@@ -85,10 +92,11 @@ inline int momentum_position(const KernelSite& site) {
 }
 
 struct NormPositions {
-  int x, scale, bias, mean, variance, momentum;
+  int x, z, scale, bias, mean, variance, momentum;
   int y, mean_out, variance_out, saved_mean, saved_inverse;
   explicit NormPositions(const KernelSite& site)
       : x(site.position("X")),
+        z(site.schema().find_input("Z") ? site.position("Z") : -1),
         scale(site.position("Scale")),
         bias(site.position("Bias")),
         mean(site.position("Mean")),
@@ -148,7 +156,10 @@ BoundKernel batch_norm(const KernelSite& site, const NormActivation& act) {
                      add = static_cast<T>(bias);
           T* y = k.out<T>(at.y);
           if (act.kind != NormActivation::Kind::identity) {
-            strip.each([&](int64_t i) { y[i] = act.apply((x[i] - shift) * factor + add); });
+            const T* z = at.z >= 0 ? k.in<T>(at.z) : nullptr;
+            strip.each([&](int64_t i) {
+              y[i] = act.apply((x[i] - shift) * factor + add + (z ? z[i] : T{0}));
+            });
             continue;
           }
           vectorised([=] {
@@ -176,7 +187,8 @@ BoundKernel batch_norm_grad(const KernelSite& site, const NormActivation& act, b
   const int y_at = plain && has_x ? -1 : site.position("Y");
   const int x_grad_at = site.out_position("X@GRAD"),
             scale_grad_at = site.out_position("Scale@GRAD"),
-            bias_grad_at = site.out_position("Bias@GRAD");
+            bias_grad_at = site.out_position("Bias@GRAD"),
+            z_grad_at = site.schema().find_output("Z@GRAD") ? site.out_position("Z@GRAD") : -1;
   return BoundKernel(
       [=](const KernelArgs& k) {
         const T* x = has_x ? k.in<T>(x_at) : nullptr;
@@ -196,6 +208,10 @@ BoundKernel batch_norm_grad(const KernelSite& site, const NormActivation& act, b
             const double weighted = strip_sum<T>(strip, [=](int64_t i) {
               return static_cast<double>(arriving(i)) * static_cast<double>(normal(i));
             });
+            if (z_grad_at >= 0 && k.has_out(z_grad_at)) {
+              T* z_grad = k.out<T>(z_grad_at);
+              strip.each([=](int64_t i) { z_grad[i] = arriving(i); });
+            }
             write_channel<T>(k, bias_grad_at, c, passed ? 0 : sum);
             write_channel<T>(k, scale_grad_at, c, passed ? 0 : weighted);
             if (!x_grad) return;

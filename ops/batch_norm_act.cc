@@ -1,5 +1,5 @@
-// Batch normalisation and activation in one op: inplace_abn, whose result may take X's place, and
-// fused_batch_norm_act.
+// Batch normalisation and activation in one op: inplace_abn, whose result may take X's place,
+// fused_batch_norm_act, and fused_bn_add_activation, which adds something between the two.
 #include "ops/batch_norm.h"
 
 namespace trireme {
@@ -48,6 +48,35 @@ SampleRule abn_sample(const std::string& activation, Attrs attrs) {
   };
 }
 
+// What the rows share beside their inputs.
+OpSchema& add_fused(OpSchema& row, const std::vector<std::string>& grad_reads) {
+  return row.in("Scale", "[channels]: multiplies what is normalised")
+      .in("Bias", "[channels]: is added to it")
+      .in("Mean", "[channels]: the mean kept while training")
+      .in("Variance", "[channels]: the variance kept while training")
+      .out("Y", "like X")
+      .out("MeanOut", "the variable Mean, updated")
+      .out("VarianceOut", "the variable Variance, updated")
+      .out_intermediate("SavedMean", "[channels]: the mean that was used")
+      .out_intermediate("SavedVariance", "[channels]: one over the deviation that was used")
+      .out_intermediate("ReserveSpace", "empty: nothing needs to be kept")
+      .attr("momentum", 0.9f, "what Mean and Variance keep of themselves in a step")
+      .attr("epsilon", 1e-5f, "added to the variance")
+      .between(0, 1e-3f)
+      .attr("act_type", "relu", "what follows the normalisation")
+      .one_of({"relu"})
+      .shape(batch_norm_shape)
+      .inplace("Mean", "MeanOut")
+      .inplace("Variance", "VarianceOut")
+      .kernel(typed<float, double>(
+          []<class T>(const KernelSite& s) { return batch_norm<T>(s, kRelu); }))
+      .grad(grad_reads)
+      .grad_outs({"Y"})
+      .no_grad({"Mean", "Variance"})
+      .grad_kernel(typed<float, double>(
+          []<class T>(const KernelSite& s) { return batch_norm_grad<T>(s, kRelu, true); }));
+}
+
 }  // namespace
 
 void register_batch_norm_act(Registry& ops) {
@@ -94,36 +123,22 @@ void register_batch_norm_act(Registry& ops) {
       .sample(abn_sample("elu", {{"use_global_stats", true}}))
       .sample(abn_sample("leaky_relu", {{"data_layout", std::string("NHWC")}}));
 
-  ops.op("fused_batch_norm_act")
-      .doc("batch_norm and relu; the channels are the last dimension")
-      .in("X", "[batch, ..., channels]")
-      .in("Scale", "[channels]: multiplies what is normalised")
-      .in("Bias", "[channels]: is added to it")
-      .in("Mean", "[channels]: the mean kept while training")
-      .in("Variance", "[channels]: the variance kept while training")
-      .out("Y", "like X")
-      .out("MeanOut", "the variable Mean, updated")
-      .out("VarianceOut", "the variable Variance, updated")
-      .out_intermediate("SavedMean", "[channels]: the mean that was used")
-      .out_intermediate("SavedVariance", "[channels]: one over the deviation that was used")
-      .out_intermediate("ReserveSpace", "empty: nothing needs to be kept")
-      .attr("momentum", 0.9f, "what Mean and Variance keep of themselves in a step")
-      .attr("epsilon", 1e-5f, "added to the variance")
-      .between(0, 1e-3f)
-      .attr("act_type", "relu", "what follows the normalisation")
-      .one_of({"relu"})
-      .shape(batch_norm_shape)
-      .inplace("Mean", "MeanOut")
-      .inplace("Variance", "VarianceOut")
-      .kernel(typed<float, double>(
-          []<class T>(const KernelSite& s) { return batch_norm<T>(s, kRelu); }))
-      .grad({"X", "Y", "Scale", "Bias", "SavedMean", "SavedVariance", "ReserveSpace"})
-      .grad_outs({"Y"})
-      .no_grad({"Mean", "Variance"})
-      .grad_kernel(typed<float, double>(
-          []<class T>(const KernelSite& s) { return batch_norm_grad<T>(s, kRelu, true); }))
+  add_fused(ops.op("fused_batch_norm_act")
+                .doc("batch_norm and relu; the channels are the last dimension")
+                .in("X", "[batch, ..., channels]"),
+            {"X", "Y", "Scale", "Bias", "SavedMean", "SavedVariance", "ReserveSpace"})
       .sample([](Draw& d) {
         return away_from_kink(d, {4, 2, 3}, 3, {});
+      });
+  add_fused(ops.op("fused_bn_add_activation")
+                .doc("relu(batch_norm(X) + Z); the channels are the last dimension")
+                .in("X", "[batch, ..., channels]")
+                .in("Z", "like X: is added to what was normalised"),
+            {"X", "Z", "Y", "Scale", "Bias", "SavedMean", "SavedVariance", "ReserveSpace"})
+      .sample([](Draw& d) {
+        OpSample sample = away_from_kink(d, {4, 2, 3}, 3, {});
+        sample.inputs["Z"] = {d.uniform({4, 2, 3}, -0.05, 0.05)};
+        return sample;
       });
 }
 

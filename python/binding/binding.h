@@ -140,6 +140,8 @@ void bind_layers_array(py::module_& m);
 void bind_layers_step_rnn(py::module_& m);
 void bind_layers_host(py::module_& m);
 void bind_layers_decode(py::module_& m);
+void bind_layers_cell(py::module_& m);
+void bind_layers_remote(py::module_& m);
 void bind_nets(py::module_& m);
 void bind_optimizers(py::module_& m);
 void bind_adaptive_optimizers(py::module_& m);

@@ -123,6 +123,37 @@ void bind_norms(py::module_& m) {
       "do_model_average_for_mean_and_var"_a = true, "use_global_stats"_a = false,
       "act_alpha"_a = 1.0);
   m.def(
+      "fused_bn_add_act",
+      [](Var& x, Var& y, const py::object& momentum, double epsilon, const ParamArg& param_attr,
+         const ParamArg& bias_attr, const Text& moving_mean_name, const Text& moving_variance_name,
+         const Text& act, const Text& name) {
+        const Momentum given(momentum);
+        return &layers::fused_bn_add_act(x, y,
+                                         {.act = act,
+                                          .momentum = given.value,
+                                          .momentum_tensor = given.var,
+                                          .epsilon = epsilon,
+                                          .param_attr = param_attr,
+                                          .bias_attr = bias_attr,
+                                          .name = name,
+                                          .moving_mean_name = moving_mean_name,
+                                          .moving_variance_name = moving_variance_name},
+                                         python_line());
+      },
+      "x"_a, "y"_a, "momentum"_a = 0.9, "epsilon"_a = 1e-05, "param_attr"_a = none,
+      "bias_attr"_a = none, "moving_mean_name"_a = none, "moving_variance_name"_a = none,
+      "act"_a = none, "name"_a = none);
+  m.def(
+      "sparse_embedding",
+      [](Var& input, const std::vector<int64_t>& size, std::optional<int64_t> padding_idx,
+         const ParamArg& param_attr, DType dtype) {
+        return &layers::sparse_embedding(
+            input,
+            {.size = size, .padding_idx = padding_idx, .param_attr = param_attr, .dtype = dtype},
+            python_line());
+      },
+      "input"_a, "size"_a, "padding_idx"_a = none, "param_attr"_a = none, "dtype"_a = "float32");
+  m.def(
       "data_norm",
       [](Var& input, const Text& act, double epsilon, const py::object& param_attr,
          const std::string& data_layout, bool in_place, const Text& name, const Text&, const Text&,

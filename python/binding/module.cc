@@ -42,6 +42,8 @@ PYBIND11_MODULE(_trireme, m) {
   bind_layers_step_rnn(m);
   bind_layers_host(m);
   bind_layers_decode(m);
+  bind_layers_cell(m);
+  bind_layers_remote(m);
   bind_nets(m);
   bind_optimizers(m);
   bind_adaptive_optimizers(m);

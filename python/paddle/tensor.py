@@ -9,7 +9,7 @@ __all__ = ['mean', 'sum', 'max', 'min', 'prod', 'cast', 'rand', 'randn', 'unifor
            'divide', 'maximum', 'minimum', 'pow', 'scale', 'assign', 'argmax', 'shape', 'slice',
            'gather', 'clip', 'equal', 'not_equal', 'less_than', 'less_equal', 'greater_than',
            'greater_equal', 'logical_and', 'logical_or', 'logical_not', 'increment', 'add_n',
-           'create_parameter'] + [
+           'create_parameter', 'unique_consecutive'] + [
     'abs', 'exp', 'log', 'sqrt', 'rsqrt', 'square', 'tanh', 'sin', 'cos', 'floor', 'ceil', 'round',
     'reciprocal', 'sign', 'erf', 'log1p', 'cumsum']
 
@@ -297,3 +297,16 @@ def cumsum(x, axis=None, dtype=None, name=None):
         x = _C.cast(x, dtype)
     attrs = {'flatten': True} if axis is None else {'axis': axis}
     return _C.apply('cumsum', {'X': x}, attrs, name, 'cumsum')['Out'][0]
+
+
+@static_style
+def unique_consecutive(x, return_inverse=False, return_counts=False, axis=None, dtype='int64',
+                       name=None):
+    """x with equal neighbours made one; also which of them each element is, and how many each was."""
+    wanted = [slot for slot, asked in (('Index', return_inverse), ('Counts', return_counts)) if asked]
+    outs = _C.apply('unique_consecutive', {'X': x},
+                    {'return_inverse': return_inverse, 'return_counts': return_counts,
+                     'axis': [] if axis is None else [axis], 'dtype': int(_C.to_dtype(dtype))},
+                    name, out_counts={slot: 1 for slot in wanted}, stop_gradient=True)
+    results = tuple(outs[slot][0] for slot in ['Out'] + wanted)
+    return results if wanted else results[0]

@@ -106,7 +106,8 @@ def test_beam_search_finds_what_plain_search_finds(exe, fresh, tmp_path, is_test
     decoder = layers.BeamSearchDecoder(
         cell, start_token=0, end_token=END, beam_size=BEAM,
         embedding_fn=lambda ids: fluid.embedding(ids, [VOCABULARY, WIDTH], param_attr='embedding'),
-        output_fn=lambda x: layers.fc(x, VOCABULARY, param_attr='fc_w', bias_attr='fc_b'))
+        output_fn=lambda x: layers.fc(x, VOCABULARY, num_flatten_dims=len(x.shape) - 1, param_attr='fc_w',
+                                      bias_attr='fc_b'))
     ids, states, lengths = layers.dynamic_decode(decoder, inits=start, max_step_num=LONGEST, is_test=is_test,
                                                  return_length=True)
     exe.run(fresh[1])

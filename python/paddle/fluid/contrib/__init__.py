@@ -1,5 +1,5 @@
-"""fluid.contrib: what is not built yet says so when it is named."""
-from . import reader
+"""fluid.contrib: layers, readers; what is not built yet says so when named."""
+from . import layers, reader
 from .reader import distributed_batch_reader
 
 

@@ -20,12 +20,14 @@ from _trireme import (
     sequence_softmax, shape, sigmoid_cross_entropy_with_logits, slice, softmax,
     softmax_with_cross_entropy, split, square_error_cost, squeeze, stack, sums,
     tensor_array_to_tensor, topk, transpose, uniform_random, unsqueeze, warpctc, zeros_like,
-    _decay_step_counter)
+    Recv, Send, _allreduce, _decay_step_counter)
 
 from . import control_flow, detection, generated, io, learning_rate_scheduler, math_op_patch, utils
+from . import decoder as _decoder  # before rnn's function takes the name of its module
 from . import more as _more
 from . import structured as _structured
 from .control_flow import *
+from .decoder import *
 from .io import *
 from .more import *
 from .rnn import *

@@ -2,7 +2,10 @@
 import _trireme as _C
 from _trireme import data
 
-__all__ = ['data', 'read_file', 'double_buffer', 'py_reader', 'create_py_reader_by_data', 'load']
+from .control_flow import _inside
+
+__all__ = ['data', 'read_file', 'double_buffer', 'py_reader', 'create_py_reader_by_data', 'load',
+           'ListenAndServ']
 
 
 def _loader(feed_list, capacity, use_double_buffer, name):
@@ -50,3 +53,14 @@ def load(out, file_path, load_as_fp16=None):
         attrs['load_as_fp16'] = load_as_fp16
     _C.default_main_program().current_block().append_op(type='load', inputs={},
                                                         outputs={'Out': [out]}, attrs=attrs)
+
+
+class ListenAndServ(_C.ListenAndServ):
+    """A parameter server: what do() builds runs whenever all fan_in trainers have sent."""
+
+    def __init__(self, endpoint, inputs, fan_in=1, optimizer_mode=True):
+        super().__init__(endpoint, inputs, fan_in)
+        self.endpoint, self.fan_in, self.optimizer_mode = endpoint, fan_in, optimizer_mode
+
+    def do(self):
+        return _inside(self)

@@ -1,8 +1,21 @@
-"""fluid.contrib.layers: recurrent nets of plain layers; what is not built yet says so when it is named."""
-from .rnn_impl import basic_gru, basic_lstm
-from .rnn_units import BasicGRUUnit, BasicLSTMUnit
+"""fluid.contrib.layers: recurrent stacks of small ops, and layers of later releases."""
+import _trireme as _C
+from _trireme import BasicGRUUnit, BasicLSTMUnit, basic_gru, basic_lstm, fused_bn_add_act
 
-__all__ = ['BasicGRUUnit', 'BasicLSTMUnit', 'basic_gru', 'basic_lstm']
+__all__ = ['BasicGRUUnit', 'basic_gru', 'BasicLSTMUnit', 'basic_lstm', 'fused_bn_add_act',
+           'sparse_embedding']
+
+
+def sparse_embedding(input, size, padding_idx=None, is_test=False, entry=None,
+                     table_class='MemorySparseTable', param_attr=None, dtype='float32', slot=None):
+    """A table whose rows parameter servers may hold; in one process, an embedding with is_sparse."""
+    if entry is not None:
+        raise NotImplementedError('sparse_embedding: entry (which rows are let in) is not built yet '
+                                  'in Trireme: leave it None')
+    if table_class not in ('MemorySparseTable', 'CommonSparseTable', 'SSDSparseTable'):
+        raise ValueError('table_class must be in [CommonSparseTable, SSDSparseTable, '
+                         f'MemorySparseTable], but got {table_class}')
+    return _C.sparse_embedding(input, size, padding_idx, param_attr, dtype)
 
 
 def __getattr__(name):
