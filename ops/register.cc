@@ -15,6 +15,7 @@ void register_math(Registry& ops);
 void register_sum(Registry& ops);
 void register_fill(Registry& ops);
 void register_loss(Registry& ops);
+void register_loss_scaling(Registry& ops);
 void register_metric(Registry& ops);
 void register_order(Registry& ops);
 void register_tensor_shape(Registry& ops);
@@ -87,6 +88,7 @@ void register_all_ops(Registry& ops) {
   register_sum(ops);
   register_fill(ops);
   register_loss(ops);
+  register_loss_scaling(ops);
   register_metric(ops);
   register_order(ops);
   register_tensor_shape(ops);

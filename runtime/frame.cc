@@ -7,6 +7,7 @@
 
 #include "compile/memory_plan.h"
 #include "core/text.h"
+#include "runtime/half.h"
 #include "runtime/profiler.h"
 
 namespace trireme {
@@ -352,6 +353,16 @@ void Frame::bind_instruction(int index) {
       return;
     }
     refusals.push_back(cat(kernel.name, ": ", why_not));
+  }
+  if (!instruction.late) {
+    if (std::optional<BoundKernel> made = bind_in_float(node, fact_pointers_, refusals)) {
+      bound.kernel = std::move(*made);
+      bound.cut = touched >= settings_->cut_bytes;
+      if (bound.kernel.scratch > scratch_bytes()) {
+        scratch_ = Buffer::allocate(bound.kernel.scratch);
+      }
+      return;
+    }
   }
   throw Error(ErrorKind::unimplemented,
               cat("no kernel takes these operands (", join(refusals, "; "), ")"))

@@ -142,6 +142,7 @@ void bind_layers_host(py::module_& m);
 void bind_layers_decode(py::module_& m);
 void bind_layers_cell(py::module_& m);
 void bind_layers_remote(py::module_& m);
+void bind_mixed_precision(py::module_& m);
 void bind_nets(py::module_& m);
 void bind_optimizers(py::module_& m);
 void bind_adaptive_optimizers(py::module_& m);

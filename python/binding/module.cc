@@ -48,6 +48,7 @@ PYBIND11_MODULE(_trireme, m) {
   bind_optimizers(m);
   bind_adaptive_optimizers(m);
   bind_optimizers_around(m);
+  bind_mixed_precision(m);
   bind_io(m);
   bind_transpilers(m);
 }

@@ -12,7 +12,7 @@ from ..fluid.framework import (Program, Variable, cpu_places, cuda_places, defau
 from ..fluid.optimizer import ExponentialMovingAverage
 from ..fluid.param_attr import ParamAttr, WeightNormParamAttr
 from ..fluid.parallel_executor import ParallelExecutor
-from . import io, nn
+from . import amp, io, nn
 from .io import *
 from .nn import Print
 

@@ -1,5 +1,5 @@
-"""fluid.contrib: layers, readers; what is not built yet says so when named."""
-from . import layers, reader
+"""fluid.contrib: layers, mixed precision, readers; what is not built yet says so when named."""
+from . import layers, mixed_precision, reader
 from .reader import distributed_batch_reader
 
 
