@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 #include "core/file.h"
 #include "core/text.h"
@@ -40,6 +41,25 @@ std::string scaled_name(const Block& block, size_t i) {
   }
 }
 
+// Where a target is computed, if its name is not its own any more at the end of the block
+// (memory_optimize): behind which op, and under which name.
+std::optional<std::pair<size_t, std::string>> find_renamed(const Block& block,
+                                                           const std::string& target) {
+  std::optional<std::pair<size_t, std::string>> found;
+  bool own_at_the_end = true;
+  for (const Op* op : block.ops()) {
+    for (const std::string& now : op->output_names()) {
+      if (op->own_name(now) == target) {
+        found = {static_cast<size_t>(op->index()), now};
+        own_at_the_end = now == target;
+      } else if (now == target) {
+        own_at_the_end = false;
+      }
+    }
+  }
+  return own_at_the_end ? std::nullopt : found;
+}
+
 // A target that is some op's output stays apart from it, whatever is fused or reused later.
 std::vector<std::string> append_scales(Block& block, const std::vector<std::string>& targets) {
   std::vector<std::string> scaled;
@@ -51,8 +71,10 @@ std::vector<std::string> append_scales(Block& block, const std::vector<std::stri
     }
     const std::string name = scaled_name(block, i);
     block.create_var({.name = name, .dtype = target.dtype(), .shape = {}, .has_shape = false});
-    block.append_op({"scale",
-                     {{"X", {targets[i]}}},
+    const auto renamed = find_renamed(block, targets[i]);
+    block.insert_op(renamed ? renamed->first + 1 : block.size(),
+                    {"scale",
+                     {{"X", {renamed ? renamed->second : targets[i]}}},
                      {{"Out", {name}}},
                      {{"scale", 1.0f}, {"bias", 0.0f}, {"bias_after_scale", true}}});
     scaled.push_back(name);

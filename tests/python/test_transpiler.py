@@ -433,6 +433,26 @@ def test_memory_optimize_prints_and_returns_none(capsys):
     assert after < before and main._is_mem_optimized
 
 
+@pytest.mark.parametrize('level', [0, 1])
+def test_an_inference_model_of_an_optimized_program(exe, tmp_path, level):
+    hidden = fluid.layers.data('x', [32])
+    for _ in range(4):
+        hidden = fluid.layers.fc(hidden, 32, act='relu')
+    prediction = fluid.layers.fc(hidden, 32, act='softmax')
+    fluid.optimizer.SGD(0.1).minimize(fluid.layers.mean(prediction * prediction))
+    main = fluid.default_main_program()
+    plain = main.clone(for_test=True)
+    fluid.memory_optimize(main, level=level)
+    exe.run(fluid.default_startup_program())
+    fluid.io.save_inference_model(str(tmp_path), ['x'], [prediction, hidden], exe, main)
+    x = np.random.RandomState(3).rand(4, 32).astype('float32')
+    expected = exe.run(plain, {'x': x}, [prediction.name, hidden.name])
+    with fluid.scope_guard(fluid.Scope()):
+        model, feeds, fetches = fluid.io.load_inference_model(str(tmp_path), exe)
+        for a, b in zip(expected, exe.run(model, {feeds[0]: x}, fetches)):
+            np.testing.assert_array_equal(a, b)
+
+
 def test_memory_argument_errors():
     program = fluid.Program()
     with pytest.raises(TypeError, match='input_program must be a Program'):
