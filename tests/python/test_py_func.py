@@ -2,6 +2,7 @@
 import numpy as np
 import pytest
 
+import paddle
 import paddle.fluid as fluid
 
 layers = fluid.layers
@@ -86,3 +87,10 @@ def test_print_shows_the_value_and_its_gradient(exe, fresh, capfd):
     text = capfd.readouterr().out
     assert text.count('message: here') == 2  # the value once, the gradient once
     assert 'shape: [2]' in text and 'data: [1]' in text
+
+
+def test_static_names_it_too(exe):
+    x, out = fluid.data('x', [2]), output('out', [2])
+    for function in (paddle.static.py_func, paddle.static.nn.py_func):
+        assert function(lambda x: np.array(x) + 1, x, out) is out
+        assert exe.run(feed={'x': np.float32([1, 2])}, fetch_list=[out])[0].tolist() == [2, 3]
