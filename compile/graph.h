@@ -60,6 +60,11 @@ struct Node {
   std::vector<Region> regions;
   // Results that must share an operand's slot: (operand position, result position).
   std::vector<std::pair<int, int>> shared;
+  // Beside the row's pairs: results that may take an operand's memory, both versions of one
+  // variable, by position.
+  std::vector<std::pair<int, int>> may_share;
+  // What a fused node stands for, in order: facts are inferred part by part.
+  std::vector<Node> parts;
 };
 
 class Graph : public Emitter {

@@ -93,14 +93,19 @@ class Planner {
     for (const auto& [in_slot, out_slot] : node.schema->inplace_pairs()) {
       const int in = operand(node.schema->inputs(), node.in_counts, node.ins, in_slot);
       const int out = operand(node.schema->outputs(), node.out_counts, node.outs, out_slot);
-      if (in < 0 || out < 0 || plan_.slot_of[out] >= 0 || last_use_[in] != n) continue;
-      if (graph_.values[in].info.name != graph_.values[out].info.name) continue;
-      if (graph_.values[in].info.name.empty() || used_twice(node, in)) continue;
-      const Slot& slot = plan_.slots[plan_.slot_of[in]];
-      if (slot.kind == SlotKind::feed || slot.kind == SlotKind::outer) continue;
-      if (exits_.contains(in)) continue;
-      plan_.slot_of[out] = plan_.slot_of[in];
+      if (in >= 0 && out >= 0) share_if_free(n, in, out);
     }
+    for (const auto& [in, out] : node.may_share) share_if_free(n, node.ins[in], node.outs[out]);
+  }
+
+  void share_if_free(int n, int in, int out) {
+    if (plan_.slot_of[out] >= 0 || last_use_[in] != n) return;
+    if (graph_.values[in].info.name != graph_.values[out].info.name) return;
+    if (graph_.values[in].info.name.empty() || used_twice(graph_.nodes[n], in)) return;
+    const Slot& slot = plan_.slots[plan_.slot_of[in]];
+    if (slot.kind == SlotKind::feed || slot.kind == SlotKind::outer) return;
+    if (exits_.contains(in)) return;
+    plan_.slot_of[out] = plan_.slot_of[in];
   }
 
   static bool used_twice(const Node& node, int value) {
@@ -245,7 +250,7 @@ class Planner {
       if (state.exit < 0 || state.exit == state.entry) continue;
       plan_.writes_states = true;
       if (plan_.slot_of[state.exit] != state_slot_[s]) {
-        plan_.write_backs.push_back({static_cast<int>(s), state.exit});
+        plan_.write_backs.push_back({static_cast<int>(s), state.exit, state_slot_[s]});
       }
     }
   }

@@ -62,6 +62,7 @@ class Plan {
   struct WriteBack {
     int state;
     int value;
+    int slot;  // the state's
   };
   std::vector<WriteBack> write_backs;
   std::vector<bool> state_must_exist;  // by state: some instruction reads its entry

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "cpu/exponential.h"
+#include "cpu/element_math.h"
 #include "cpu/vectorised.h"
 #include "ops/loops.h"
 #include "ops/rules.h"
@@ -63,74 +63,51 @@ OpSchema& unary(Registry& ops, const char* name, const char* doc, F f) {
 void no_slope(Vjp& v) { v.set(0, full_like(v.in(0), 0.0)); }
 
 void register_unary(Registry& ops) {
-  unary<void, float, double, int32_t, int64_t>(ops, "p.neg", "-A", [](auto a) {
-    if constexpr (std::is_integral_v<decltype(a)>) {
-      return static_cast<decltype(a)>(0 - static_cast<std::make_unsigned_t<decltype(a)>>(a));
-    } else {
-      return -a;
-    }
-  }).vjp([](Vjp& v) { v.set(0, -v.grad()); });
-  unary<void, float, double, int32_t, int64_t>(ops, "p.abs", "|A|", [](auto a) {
-    return a < 0 ? -a : a;
-  }).vjp([](Vjp& v) { v.set(0, v.grad() * sign(v.in(0))); });
-  unary<void, float, double, int32_t, int64_t>(ops, "p.sign", "-1, 0 or 1", [](auto a) {
-    return (a > 0) - (a < 0);
-  }).vjp(no_slope);
-  unary<void, float, double, int32_t, int64_t>(ops, "p.square", "A * A", [](auto a) {
-    if constexpr (std::is_integral_v<decltype(a)>) {
-      const auto wide = static_cast<std::make_unsigned_t<decltype(a)>>(a);
-      return wide * wide;
-    } else {
-      return a * a;
-    }
-  }).vjp([](Vjp& v) { v.set(0, v.grad() * (2.0 * v.in(0))); });
+  unary<void, float, double, int32_t, int64_t>(ops, "p.neg", "-A", element::neg).vjp([](Vjp& v) {
+    v.set(0, -v.grad());
+  });
+  unary<void, float, double, int32_t, int64_t>(ops, "p.abs", "|A|", element::abs).vjp([](Vjp& v) {
+    v.set(0, v.grad() * sign(v.in(0)));
+  });
+  unary<void, float, double, int32_t, int64_t>(ops, "p.sign", "-1, 0 or 1", element::sign)
+      .vjp(no_slope);
+  unary<void, float, double, int32_t, int64_t>(ops, "p.square", "A * A", element::square)
+      .vjp([](Vjp& v) { v.set(0, v.grad() * (2.0 * v.in(0))); });
 
   const auto real = [&ops](const char* name, const char* doc, auto f) -> OpSchema& {
     return unary<void, float, double>(ops, name, doc, f);
   };
-  real("p.exp", "e to the A", [](auto a) { return exponential(a); }).vjp([](Vjp& v) {
-    v.set(0, v.grad() * v.out());
-  });
-  real("p.log", "natural logarithm", [](auto a) { return std::log(a); }).vjp([](Vjp& v) {
+  real("p.exp", "e to the A", element::exp).vjp([](Vjp& v) { v.set(0, v.grad() * v.out()); });
+  real("p.log", "natural logarithm", element::log).vjp([](Vjp& v) {
     v.set(0, v.grad() / v.in(0));
   });
-  real("p.log1p", "log(1 + A)", [](auto a) { return std::log1p(a); }).vjp([](Vjp& v) {
+  real("p.log1p", "log(1 + A)", element::log1p).vjp([](Vjp& v) {
     v.set(0, v.grad() / (v.in(0) + 1.0));
   });
-  real("p.sqrt", "square root", [](auto a) { return std::sqrt(a); }).vjp([](Vjp& v) {
+  real("p.sqrt", "square root", element::sqrt).vjp([](Vjp& v) {
     v.set(0, v.grad() * 0.5 / v.out());
   });
-  real("p.rsqrt", "1 / sqrt(A)", [](auto a) { return 1 / std::sqrt(a); }).vjp([](Vjp& v) {
+  real("p.rsqrt", "1 / sqrt(A)", element::rsqrt).vjp([](Vjp& v) {
     v.set(0, v.grad() * -0.5 * v.out() * v.out() * v.out());
   });
-  real("p.reciprocal", "1 / A", [](auto a) { return 1 / a; }).vjp([](Vjp& v) {
+  real("p.reciprocal", "1 / A", element::reciprocal).vjp([](Vjp& v) {
     v.set(0, -v.grad() * v.out() * v.out());
   });
-  real("p.tanh", "hyperbolic tangent", [](auto a) { return std::tanh(a); }).vjp([](Vjp& v) {
+  real("p.tanh", "hyperbolic tangent", element::tanh).vjp([](Vjp& v) {
     v.set(0, v.grad() * (1.0 - v.out() * v.out()));
   });
-  real("p.sigmoid", "1 / (1 + exp(-A))", [](auto a) {
-    return 1 / (1 + exponential(-a));
-  }).vjp([](Vjp& v) { v.set(0, v.grad() * v.out() * (1.0 - v.out())); });
-  real("p.sin", "sine", [](auto a) { return std::sin(a); }).vjp([](Vjp& v) {
-    v.set(0, v.grad() * cos(v.in(0)));
+  real("p.sigmoid", "1 / (1 + exp(-A))", element::sigmoid).vjp([](Vjp& v) {
+    v.set(0, v.grad() * v.out() * (1.0 - v.out()));
   });
-  real("p.cos", "cosine", [](auto a) { return std::cos(a); }).vjp([](Vjp& v) {
-    v.set(0, -v.grad() * sin(v.in(0)));
-  });
-  real("p.erf", "error function", [](auto a) { return std::erf(a); }).vjp([](Vjp& v) {
+  real("p.sin", "sine", element::sin).vjp([](Vjp& v) { v.set(0, v.grad() * cos(v.in(0))); });
+  real("p.cos", "cosine", element::cos).vjp([](Vjp& v) { v.set(0, -v.grad() * sin(v.in(0))); });
+  real("p.erf", "error function", element::erf).vjp([](Vjp& v) {
     constexpr double kTwoOverRootPi = 1.1283791670955126;
     v.set(0, v.grad() * kTwoOverRootPi * exp(-square(v.in(0))));
   });
-  real("p.floor", "largest whole number not above", [](auto a) {
-    return std::floor(a);
-  }).vjp(no_slope);
-  real("p.ceil", "smallest whole number not below", [](auto a) {
-    return std::ceil(a);
-  }).vjp(no_slope);
-  real("p.round", "nearest whole number, halves away from zero", [](auto a) {
-    return std::round(a);
-  }).vjp(no_slope);
+  real("p.floor", "largest whole number not above", element::floor).vjp(no_slope);
+  real("p.ceil", "smallest whole number not below", element::ceil).vjp(no_slope);
+  real("p.round", "nearest whole number, halves away from zero", element::round).vjp(no_slope);
   unary<bool, float, double>(ops, "p.is_finite", "neither infinite nor NaN",
                              [](auto a) { return std::isfinite(a); });
   unary<bool, bool>(ops, "p.not", "logical negation", [](bool a) { return !a; });
@@ -243,62 +220,6 @@ void set_operand(Vjp& v, size_t i, Expr gradient) {
   v.set(i, may_be_repeated(v, i) ? sum_to_like(gradient, v.in(i)) : gradient);
 }
 
-template <class T>
-using Wrapping = std::conditional_t<sizeof(T) <= 4, uint32_t, uint64_t>;
-
-// Whole numbers wrap around instead of overflowing.
-template <class T, class F>
-T whole_or_real(T a, T b, F f) {
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(f(static_cast<Wrapping<T>>(a), static_cast<Wrapping<T>>(b)));
-  } else {
-    return f(a, b);
-  }
-}
-
-template <class T>
-void refuse_zero_divisor(T b) {
-  if (b == 0) {
-    throw Error("a whole number is divided by zero")
-        .fix("keep zeros out of the divisor, or cast the operands to float32 first");
-  }
-}
-
-template <class T>
-T divide(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    refuse_zero_divisor(b);
-    if (b == T(-1)) return static_cast<T>(0 - static_cast<Wrapping<T>>(a));  // the least a / -1
-    return static_cast<T>(a / b);
-  } else {
-    return a / b;
-  }
-}
-
-// The remainder has the sign of the divisor, and floor_divided(a, b) * b + remainder == a.
-template <class T>
-T remainder_of(T a, T b) {
-  T rest;
-  if constexpr (std::is_integral_v<T>) {
-    refuse_zero_divisor(b);
-    rest = b == T(-1) ? T(0) : static_cast<T>(a % b);
-  } else {
-    rest = std::fmod(a, b);
-  }
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-}
-
-template <class T>
-T floor_divided(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    const T quotient = divide(a, b);
-    const bool inexact = b != T(-1) && a % b != 0;
-    return inexact && (a < 0) != (b < 0) ? quotient - 1 : quotient;
-  } else {
-    return std::floor(a / b);
-  }
-}
-
 void register_arithmetic(Registry& ops) {
   const auto small = [&ops](const char* name, const char* doc, auto f) -> OpSchema& {
     return binary<void, float, double, int32_t, int64_t, int8_t, uint8_t>(ops, name, doc, f);
@@ -306,37 +227,23 @@ void register_arithmetic(Registry& ops) {
   const auto number = [&ops](const char* name, const char* doc, auto f) -> OpSchema& {
     return binary<void, float, double, int32_t, int64_t>(ops, name, doc, f);
   };
-  small("p.add", "A + B", [](auto a, auto b) {
-    return whole_or_real(a, b, [](auto x, auto y) { return x + y; });
-  }).vjp([](Vjp& v) {
+  small("p.add", "A + B", element::add).vjp([](Vjp& v) {
     set_operand(v, 0, v.grad());
     set_operand(v, 1, v.grad());
   });
-  small("p.sub", "A - B", [](auto a, auto b) {
-    return whole_or_real(a, b, [](auto x, auto y) { return x - y; });
-  }).vjp([](Vjp& v) {
+  small("p.sub", "A - B", element::sub).vjp([](Vjp& v) {
     set_operand(v, 0, v.grad());
     set_operand(v, 1, -v.grad());
   });
-  small("p.mul", "A * B", [](auto a, auto b) {
-    return whole_or_real(a, b, [](auto x, auto y) { return x * y; });
-  }).vjp([](Vjp& v) {
+  small("p.mul", "A * B", element::mul).vjp([](Vjp& v) {
     set_operand(v, 0, v.grad() * v.in(1));
     set_operand(v, 1, v.grad() * v.in(0));
   });
-  number("p.div", "A / B; whole numbers are cut towards zero", [](auto a, auto b) {
-    return divide(a, b);
-  }).vjp([](Vjp& v) {
+  number("p.div", "A / B; whole numbers are cut towards zero", element::div).vjp([](Vjp& v) {
     set_operand(v, 0, v.grad() / v.in(1));
     set_operand(v, 1, -v.grad() * v.out() / v.in(1));
   });
-  number("p.pow", "A to the power B", [](auto a, auto b) {
-    if constexpr (std::is_integral_v<decltype(a)>) {
-      return std::llrint(std::pow(static_cast<double>(a), static_cast<double>(b)));
-    } else {
-      return std::pow(a, b);
-    }
-  }).vjp([](Vjp& v) {
+  number("p.pow", "A to the power B", element::pow).vjp([](Vjp& v) {
     const Expr a = v.in(0), b = v.in(1), g = v.grad();
     set_operand(v, 0, g * b * pow(a, b - 1.0));
     // 0 to the power b does not move with b, though its logarithm has no end.
@@ -344,31 +251,30 @@ void register_arithmetic(Registry& ops) {
     set_operand(v, 1, select(equal(a, 0.0), constant(a, 0.0), slope));
   });
   // At a tie the gradient goes to B.
-  small("p.max", "the larger", [](auto a, auto b) { return a > b ? a : b; }).vjp([](Vjp& v) {
+  small("p.max", "the larger", element::max).vjp([](Vjp& v) {
     const Expr first = greater(v.in(0), v.in(1)), zero = constant(v.grad(), 0.0);
     set_operand(v, 0, select(first, v.grad(), zero));
     set_operand(v, 1, select(first, zero, v.grad()));
   });
-  small("p.min", "the smaller", [](auto a, auto b) { return a < b ? a : b; }).vjp([](Vjp& v) {
+  small("p.min", "the smaller", element::min).vjp([](Vjp& v) {
     const Expr first = less(v.in(0), v.in(1)), zero = constant(v.grad(), 0.0);
     set_operand(v, 0, select(first, v.grad(), zero));
     set_operand(v, 1, select(first, zero, v.grad()));
   });
-  number("p.mod", "remainder of A / B with the sign of B",
-         [](auto a, auto b) { return remainder_of(a, b); });
-  number("p.floordiv", "A / B rounded down", [](auto a, auto b) { return floor_divided(a, b); });
+  number("p.mod", "remainder of A / B with the sign of B", element::mod);
+  number("p.floordiv", "A / B rounded down", element::floordiv);
 }
 
 void register_comparisons(Registry& ops) {
   const auto compare = [&ops](const char* name, const char* doc, auto f) {
     binary<bool, float, double, int32_t, int64_t, bool, uint8_t, int8_t>(ops, name, doc, f);
   };
-  compare("p.eq", "A == B", [](auto a, auto b) { return a == b; });
-  compare("p.ne", "A != B", [](auto a, auto b) { return a != b; });
-  compare("p.lt", "A < B", [](auto a, auto b) { return a < b; });
-  compare("p.le", "A <= B", [](auto a, auto b) { return a <= b; });
-  compare("p.gt", "A > B", [](auto a, auto b) { return a > b; });
-  compare("p.ge", "A >= B", [](auto a, auto b) { return a >= b; });
+  compare("p.eq", "A == B", element::eq);
+  compare("p.ne", "A != B", element::ne);
+  compare("p.lt", "A < B", element::lt);
+  compare("p.le", "A <= B", element::le);
+  compare("p.gt", "A > B", element::gt);
+  compare("p.ge", "A >= B", element::ge);
   binary<bool, bool>(ops, "p.and", "both", [](bool a, bool b) { return a && b; });
   binary<bool, bool>(ops, "p.or", "at least one", [](bool a, bool b) { return a || b; });
   binary<bool, bool>(ops, "p.xor", "exactly one", [](bool a, bool b) { return a != b; });

@@ -271,7 +271,18 @@ void Frame::bind_segment(size_t index) {
 void Frame::infer_instruction(int index) {
   const Instruction& instruction = plan_.instructions[index];
   const Node& node = plan_.graph.nodes[instruction.node];
-  if (instruction.late || !node.schema->shape_rule()) return;
+  if (instruction.late) return;
+  for (const Node& part : node.parts) {
+    try {
+      infer_node(part);
+    } catch (Error& e) {
+      throw add_node_context(e, part, fact_pointers_);
+    }
+  }
+  if (node.schema->shape_rule()) infer_node(node);
+}
+
+void Frame::infer_node(const Node& node) {
   OpView view = view_of(node, fact_pointers_);
   for (size_t i = 0; i < view.out_size(); ++i) {
     if (ValueInfo* info = view.out_at(i)) {
@@ -487,13 +498,7 @@ void Frame::rebind_reshaped(const Instruction& instruction) {
 }
 
 void Frame::write_back() {
-  for (const auto& back : plan_.write_backs) {
-    for (size_t s = 0; s < plan_.slots.size(); ++s) {
-      if (plan_.slots[s].kind == SlotKind::state && plan_.slots[s].index == back.state) {
-        slots_[s]->copy_from(at(back.value));
-      }
-    }
-  }
+  for (const auto& back : plan_.write_backs) slots_[back.slot]->copy_from(at(back.value));
 }
 
 void Frame::check_finite(int index) {

@@ -81,6 +81,7 @@ class Frame : public RunContext {
   bool entry_facts_changed();
   void bind_segment(size_t index);
   void infer_instruction(int index);
+  void infer_node(const Node& node);
   void place_segment(size_t index);
   void bind_instruction(int index);
   void prepare(int value, bool shared);

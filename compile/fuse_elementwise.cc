@@ -1,0 +1,389 @@
+// Elementwise nodes that feed each other become one p.fused node.
+//
+// A unit is a node, or several that will be one. Two units may become one when no path leads from
+// one to the other through a third: run at once, such a path would have to wait for itself. Nodes
+// that run on the caller, have sub-blocks or must keep their place (barriers) are never passed.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <queue>
+#include <set>
+
+#include "compile/passes.h"
+#include "ops/fused_elementwise.h"
+
+namespace trireme {
+namespace {
+
+// A chain this long hides the cost of loads and stores; longer ones only cost registers.
+constexpr size_t kMostSteps = 64, kMostOperands = 24;
+
+bool is_dense(const ValueInfo& info, DType dtype) {
+  return info.type == VarType::lod_tensor && info.dtype == dtype;
+}
+
+bool is_number(const ValueInfo& info) { return info.shape.numel() == Dim(1); }
+
+bool same_known_shape(const ValueInfo& a, const ValueInfo& b) {
+  return a.shape.known() && a.shape == b.shape;
+}
+
+// Nodes that rename dimensions, where they leave even those as they are.
+bool is_plain_copy(const Graph& graph, const Node& node) {
+  static const std::set<std::string, std::less<>> kRenaming = {
+      "p.reshape", "p.reshape_like", "p.align",         "p.unsqueeze",
+      "p.squeeze", "p.cast",         "p.broadcast_like"};
+  if (!kRenaming.contains(node.schema->type())) return false;
+  const ValueInfo& in = graph.values[node.ins[0]].info;
+  const ValueInfo& out = graph.values[node.outs[0]].info;
+  return same_known_shape(in, out) || (is_number(in) && is_number(out));
+}
+
+// The step that a node becomes; nothing when it stays as it is.
+std::optional<TileOp> step_of(const Graph& graph, const Node& node) {
+  if (!node.regions.empty() || !node.shared.empty() || node.outs.size() != 1) return std::nullopt;
+  const ValueInfo& out = graph.values[node.outs[0]].info;
+  const auto all = [&](size_t from, DType dtype) {
+    return std::all_of(node.ins.begin() + static_cast<std::ptrdiff_t>(from), node.ins.end(),
+                       [&](int in) { return in >= 0 && is_dense(graph.values[in].info, dtype); });
+  };
+  if (node.schema->type() == "p.full_like" || is_plain_copy(graph, node)) {
+    const bool real =
+        is_dense(graph.values[node.ins[0]].info, DType::float32) && is_dense(out, DType::float32);
+    return real ? std::optional(TileOp::copy) : std::nullopt;
+  }
+  const std::optional<TileOp> op = tile_op(node.schema->type());
+  if (!op) return std::nullopt;
+  if (!is_dense(out, makes_mask(*op) ? DType::boolean : DType::float32)) return std::nullopt;
+  if (takes_masks(*op)) return all(0, DType::boolean) ? op : std::nullopt;
+  if (*op == TileOp::select) {
+    const bool fits = is_dense(graph.values[node.ins[0]].info, DType::boolean);
+    return fits && all(1, DType::float32) ? op : std::nullopt;
+  }
+  return all(0, DType::float32) ? op : std::nullopt;
+}
+
+bool is_barrier(const Node& node) {
+  const OpTraits& trait = node.schema->trait();
+  return trait.host || trait.effect || !trait.reads_values.empty() || !node.regions.empty() ||
+         !node.shared.empty();
+}
+
+class Fuser {
+ public:
+  explicit Fuser(Graph& graph) : graph_(graph), unit_of_(graph.nodes.size()) {}
+
+  bool run() {
+    describe();
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (steps_[n]) join_producers(static_cast<int>(n));
+    }
+    return rewrite();
+  }
+
+ private:
+  struct Unit {
+    std::vector<int> nodes;  // in order; empty once it has become part of another
+    int first = 0, last = 0;
+    int epoch = 0;  // barriers passed
+  };
+
+  bool is_constant(int node) const { return graph_.nodes[node].schema->type() == "p.constant"; }
+
+  void describe() {
+    int epoch = 0;
+    users_.resize(graph_.values.size());
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      const int n = static_cast<int>(i);
+      const bool barrier = is_barrier(node);
+      epoch += barrier;
+      unit_of_[i] = n;
+      units_.push_back({{n}, n, n, epoch});
+      epoch += barrier;
+      steps_.push_back(barrier ? std::nullopt : step_of(graph_, node));
+      for (int value : node.ins) {
+        if (value >= 0) users_[value].push_back(n);
+      }
+    }
+    outlives_.assign(graph_.values.size(), false);
+    for (const auto& fetch : graph_.fetches) outlives_[fetch.value] = true;
+    for (const auto& state : graph_.states) {
+      if (state.exit >= 0) outlives_[state.exit] = true;
+    }
+    for (int value : graph_.kept) outlives_[value] = true;
+    for (int value : graph_.saved) outlives_[value] = true;
+  }
+
+  // The node that computes an operand, if it may be part of the same unit.
+  int producer(int value) const { return value < 0 ? -1 : graph_.values[value].node; }
+
+  void join_producers(int n) {
+    const Node& node = graph_.nodes[n];
+    for (int value : node.ins) {
+      const int from = producer(value);
+      if (from < 0 || !steps_[from] || !fits(n, value)) continue;
+      join(unit_of_[from], unit_of_[n]);
+    }
+  }
+
+  // Whether computing `value` beside node n's own result costs nothing extra.
+  bool fits(int n, int value) const {
+    const ValueInfo& in = graph_.values[value].info;
+    const ValueInfo& out = graph_.values[graph_.nodes[n].outs[0]].info;
+    if (is_number(in) && !is_number(out)) {
+      // One number for many readers would tie them all together.
+      return std::all_of(users_[value].begin(), users_[value].end(), [&](int user) {
+        return graph_.nodes[user].origin == graph_.nodes[n].origin;
+      });
+    }
+    return in.shape.rank() == out.shape.rank() && in.shape.may_equal(out.shape);
+  }
+
+  template <class F>
+  void each_outer_producer(const Unit& unit, F f) const {
+    for (int n : unit.nodes) {
+      for (int value : graph_.nodes[n].ins) {
+        const int from = producer(value);
+        if (from >= 0 && unit_of_[from] != unit_of_[n]) f(unit_of_[from]);
+      }
+    }
+  }
+
+  // Whether `from` needs something of `target`. Nothing before the target's first node does.
+  bool reaches(int from, int target) {
+    std::vector<int> open{from};
+    ++search_;
+    seen_.resize(units_.size(), 0);
+    while (!open.empty()) {
+      const int unit = open.back();
+      open.pop_back();
+      if (unit == target) return true;
+      if (units_[unit].last < units_[target].first || seen_[unit] == search_) continue;
+      seen_[unit] = search_;
+      each_outer_producer(units_[unit], [&](int next) { open.push_back(next); });
+    }
+    return false;
+  }
+
+  // Whether `unit` needs `other` by way of a third.
+  bool needs_through_third(int unit, int other) {
+    bool found = false;
+    each_outer_producer(units_[unit], [&](int next) {
+      if (!found && next != other) found = reaches(next, other);
+    });
+    return found;
+  }
+
+  void join(int a, int b) {
+    if (a == b || units_[a].epoch != units_[b].epoch) return;
+    if (units_[a].nodes.size() + units_[b].nodes.size() > kMostSteps) return;
+    if (operands_together(a, b) > kMostOperands) return;
+    if (needs_through_third(a, b) || needs_through_third(b, a)) return;
+    Unit& into = units_[a];
+    Unit& from = units_[b];
+    std::vector<int> nodes;
+    std::merge(into.nodes.begin(), into.nodes.end(), from.nodes.begin(), from.nodes.end(),
+               std::back_inserter(nodes));
+    for (int n : from.nodes) unit_of_[n] = a;
+    into.nodes = std::move(nodes);
+    into.first = into.nodes.front();
+    into.last = into.nodes.back();
+    from.nodes.clear();
+  }
+
+  size_t operands_together(int a, int b) const {
+    std::set<int> read;
+    for (const int unit : {a, b}) {
+      for (int n : units_[unit].nodes) {
+        for (int value : graph_.nodes[n].ins) {
+          const int from = producer(value);
+          if (from >= 0 && (unit_of_[from] == a || unit_of_[from] == b)) continue;
+          if (from < 0 || !is_constant(from)) read.insert(value);
+        }
+      }
+    }
+    return read.size();
+  }
+
+  // Whether anybody outside the unit reads the value.
+  bool is_result(int value, int unit) const {
+    return outlives_[value] || std::any_of(users_[value].begin(), users_[value].end(),
+                                           [&](int user) { return unit_of_[user] != unit; });
+  }
+
+  Node fused(int unit) const {
+    FusedProgram program;
+    Node made;
+    made.schema = &op_table().get("p.fused");
+    // Registers are numbered when all operands and constants are known.
+    std::map<int, int> operand, constant, step;  // by value
+    for (int n : units_[unit].nodes) {
+      for (int value : graph_.nodes[n].ins) {
+        const int from = producer(value);
+        if (from >= 0 && unit_of_[from] == unit) continue;
+        if (from >= 0 && is_constant(from)) {
+          if (constant.try_emplace(value, static_cast<int>(program.constants.size())).second) {
+            program.constants.push_back(constant_of(graph_.nodes[from]));
+          }
+        } else if (operand.try_emplace(value, static_cast<int>(made.ins.size())).second) {
+          made.ins.push_back(value);
+        }
+      }
+      if (graph_.nodes[n].schema->type() == "p.full_like") {
+        constant[-1 - n] = static_cast<int>(program.constants.size());
+        program.constants.push_back(constant_of(graph_.nodes[n]));
+      }
+    }
+    const int first_constant = static_cast<int>(made.ins.size());
+    const int first_step = first_constant + static_cast<int>(program.constants.size());
+    const auto reg = [&](int value) {
+      if (const auto it = step.find(value); it != step.end()) return first_step + it->second;
+      if (const auto it = constant.find(value); it != constant.end())
+        return first_constant + it->second;
+      return operand.at(value);
+    };
+    for (int n : units_[unit].nodes) {
+      const Node& node = graph_.nodes[n];
+      FusedProgram::Step made_step{.op = *steps_[n]};
+      const int read = tile_operands(*steps_[n]);
+      for (int i = 0; i < read; ++i) made_step.in[i] = reg(node.ins[static_cast<size_t>(i)]);
+      if (node.schema->type() == "p.full_like") made_step.in[0] = reg(-1 - n);
+      step[node.outs[0]] = static_cast<int>(program.steps.size());
+      program.steps.push_back(made_step);
+      if (is_result(node.outs[0], unit)) {
+        program.results.push_back(reg(node.outs[0]));
+        made.outs.push_back(node.outs[0]);
+      }
+    }
+    find_in_place(made, program);
+    made.attrs = std::make_shared<const Attrs>(program.to_attrs());
+    made.in_counts = {static_cast<int>(made.ins.size())};
+    made.out_counts = {static_cast<int>(made.outs.size())};
+    made.origin = joined_origin(unit);
+    for (int n : units_[unit].nodes) made.parts.push_back(graph_.nodes[n]);
+    return made;
+  }
+
+  static float constant_of(const Node& node) {
+    return static_cast<float>(attr_as<double>(node.attrs->find("value")->second, "value"));
+  }
+
+  // Two versions of one variable, when every result has their shape: then each tile is read before
+  // it is written.
+  void find_in_place(Node& node, FusedProgram& program) const {
+    const auto info = [&](int value) -> const ValueInfo& { return graph_.values[value].info; };
+    for (int out : node.outs) {
+      if (!same_known_shape(info(out), info(node.outs[0]))) return;
+    }
+    for (size_t o = 0; o < node.outs.size(); ++o) {
+      const ValueInfo& out = info(node.outs[o]);
+      for (size_t i = 0; i < node.ins.size(); ++i) {
+        const ValueInfo& in = info(node.ins[i]);
+        if (in.name.empty() || in.name != out.name || in.dtype != out.dtype) continue;
+        if (in.dtype != DType::float32 || !same_known_shape(in, out)) continue;
+        node.may_share.emplace_back(static_cast<int>(i), static_cast<int>(o));
+      }
+    }
+    program.in_place = node.may_share;
+  }
+
+  // Named after the ops that it stands for.
+  std::shared_ptr<const Origin> joined_origin(int unit) const {
+    auto made = std::make_shared<Origin>(*graph_.nodes[units_[unit].last].origin);
+    made->op_type.clear();
+    const Origin* before = nullptr;
+    for (int n : units_[unit].nodes) {
+      const Origin* origin = graph_.nodes[n].origin.get();
+      if (origin == before) continue;
+      before = origin;
+      made->op_type += (made->op_type.empty() ? "" : "+") + origin->op_type;
+    }
+    return made;
+  }
+
+  // One node alone is fused only to write its result over its operand.
+  bool worth_it(int unit) const {
+    if (units_[unit].nodes.size() > 1) return true;
+    const Node& node = graph_.nodes[units_[unit].nodes[0]];
+    const ValueInfo& out = graph_.values[node.outs[0]].info;
+    return std::any_of(node.ins.begin(), node.ins.end(), [&](int in) {
+      const ValueInfo& info = graph_.values[in].info;
+      return !info.name.empty() && info.name == out.name && same_known_shape(info, out) &&
+             info.dtype == DType::float32 && out.dtype == DType::float32;
+    });
+  }
+
+  bool rewrite() {
+    std::vector<Node> nodes;
+    bool changed = false;
+    std::vector<bool> read(graph_.values.size(), false);
+    for (const int unit : in_order()) {
+      const int first = units_[unit].nodes[0];
+      if (steps_[first] && worth_it(unit)) {
+        nodes.push_back(fused(unit));
+        changed = true;
+      } else {
+        nodes.push_back(graph_.nodes[first]);
+      }
+      for (int value : nodes.back().ins) {
+        if (value >= 0) read[value] = true;
+      }
+    }
+    if (!changed) return false;
+    // Constants that were taken into programs.
+    std::erase_if(nodes, [&](const Node& node) {
+      return node.schema->type() == "p.constant" && !read[node.outs[0]] && !outlives_[node.outs[0]];
+    });
+    graph_.nodes = std::move(nodes);
+    for (Value& value : graph_.values) value.node = -1;
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      for (int value : graph_.nodes[n].outs) {
+        if (value >= 0) graph_.values[value].node = static_cast<int>(n);
+      }
+    }
+    return true;
+  }
+
+  // Units in an order in which operands come first, otherwise as their last nodes stood.
+  std::vector<int> in_order() const {
+    std::vector<int> waits(units_.size(), 0);
+    std::vector<std::vector<int>> readers(units_.size());
+    using Key = std::pair<std::pair<int, int>, int>;  // epoch, last node; unit
+    std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
+    const auto key = [&](int unit) { return Key{{units_[unit].epoch, units_[unit].last}, unit}; };
+    for (size_t u = 0; u < units_.size(); ++u) {
+      if (units_[u].nodes.empty()) continue;
+      each_outer_producer(units_[u], [&](int from) {
+        readers[from].push_back(static_cast<int>(u));
+        ++waits[u];
+      });
+      if (waits[u] == 0) ready.push(key(static_cast<int>(u)));
+    }
+    std::vector<int> order;
+    while (!ready.empty()) {
+      const int unit = ready.top().second;
+      ready.pop();
+      order.push_back(unit);
+      for (const int reader : readers[unit]) {
+        if (--waits[reader] == 0) ready.push(key(reader));
+      }
+    }
+    return order;
+  }
+
+  Graph& graph_;
+  std::vector<std::optional<TileOp>> steps_;  // by node
+  std::vector<int> unit_of_;                  // by node
+  std::vector<Unit> units_;                   // a unit has the number of one of its nodes
+  std::vector<std::vector<int>> users_;       // by value
+  std::vector<bool> outlives_;                // by value
+  std::vector<int> seen_;                     // by unit: the search that came by last
+  int search_ = 0;
+};
+
+}  // namespace
+
+bool fuse_elementwise(Graph& graph) { return Fuser(graph).run(); }
+
+}  // namespace trireme

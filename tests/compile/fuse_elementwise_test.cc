@@ -1,0 +1,244 @@
+// fuse_elementwise: what it makes one node of, and that no bit changes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "compile/lower.h"
+#include "compile/passes.h"
+#include "compile/pipeline.h"
+#include "core/random.h"
+#include "core/text.h"
+#include "ir/unique_name.h"
+#include "layers/layers.h"
+#include "layers/optimizer.h"
+#include "runtime/executor.h"
+#include "tests/support/op_runner.h"
+
+namespace trireme::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Chain {
+  std::shared_ptr<Program> program = Program::create();
+  Block& block = program->global_block();
+  int made = 0;
+
+  explicit Chain(const std::vector<std::pair<std::string, Shape>>& feeds) {
+    for (const auto& [name, shape] : feeds) {
+      block.create_var({.name = name, .shape = shape, .is_data = true});
+    }
+  }
+  std::string op(const std::string& type, const std::vector<std::string>& operands,
+                 Attrs attrs = {}) {
+    const std::string out = cat("t", made++);
+    block.create_var({.name = out, .has_shape = false});
+    Slots ins{{"X", {operands[0]}}};
+    if (operands.size() > 1) ins["Y"] = {operands[1]};
+    block.append_op({type, ins, {{"Out", {out}}}, std::move(attrs)});
+    return out;
+  }
+  Graph lowered(const std::vector<std::string>& fetches) {
+    LowerRequest request{.fetches = fetches};
+    for (const auto& var : block.vars()) {
+      if (var->is_data()) request.feeds[var->name()] = {.shape = var->shape()};
+    }
+    Graph graph = lower(*program, request);
+    prune_unobservable(graph);
+    return graph;
+  }
+};
+
+size_t count_of(const Graph& graph, std::string_view type) {
+  size_t found = 0;
+  for (const Node& node : graph.nodes) found += node.schema->type() == type;
+  return found;
+}
+
+TEST(FuseElementwise, AChainBecomesOneNode) {
+  Chain chain({{"x", {4, 3}}, {"y", {4, 3}}});
+  const std::string sum = chain.op("elementwise_add", {"x", "y"});
+  const std::string last = chain.op("square", {chain.op("tanh", {chain.op("relu", {sum})})});
+  Graph graph = chain.lowered({last});
+  EXPECT_TRUE(fuse_elementwise(graph));
+  ASSERT_EQ(graph.nodes.size(), 1u);
+  EXPECT_EQ(graph.nodes[0].parts.size(), 4u);
+  EXPECT_EQ(graph.nodes[0].outs.size(), 1u);
+  EXPECT_EQ(graph.nodes[0].origin->op_type, "elementwise_add+relu+tanh+square");
+}
+
+TEST(FuseElementwise, WhatOthersReadIsAResult) {
+  Chain chain({{"x", {4, 3}}});
+  const std::string first = chain.op("relu", {"x"});
+  const std::string second = chain.op("tanh", {first});
+  Graph graph = chain.lowered({first, second});
+  EXPECT_TRUE(fuse_elementwise(graph));
+  ASSERT_EQ(graph.nodes.size(), 1u);
+  EXPECT_EQ(graph.nodes[0].outs.size(), 2u);
+}
+
+TEST(FuseElementwise, LeavesAChainThatWouldWaitForItself) {
+  Chain chain({{"x", {4, 4}}});
+  const std::string first = chain.op("relu", {"x"});
+  const std::string product = chain.op("mul", {first, first});
+  const std::string last = chain.op("elementwise_add", {first, product});
+  Graph graph = chain.lowered({last});
+  EXPECT_FALSE(fuse_elementwise(graph));
+}
+
+TEST(FuseElementwise, JoinsAroundAProductThatIsNotBetween) {
+  Chain chain({{"x", {4, 4}}});
+  const std::string first = chain.op("relu", {"x"});
+  const std::string product = chain.op("mul", {first, first});
+  const std::string beside = chain.op("tanh", {first});
+  const std::string last = chain.op("square", {product});
+  Graph graph = chain.lowered({last, beside});
+  EXPECT_TRUE(fuse_elementwise(graph));
+  EXPECT_EQ(count_of(graph, "p.fused"), 1u);
+  EXPECT_EQ(graph.nodes.size(), 3u);
+}
+
+TEST(FuseElementwise, AWrongFeedIsExplainedByTheOpThatMinds) {
+  Chain chain({{"x", {-1, 3}}, {"y", {-1, 3}}});
+  const std::string r = chain.op("relu", {"x"});
+  const std::string sum = chain.op("elementwise_add", {r, chain.op("tanh", {"y"})});
+  Executor exe;
+  const std::string text = error_of([&] {
+    exe.run(*chain.program,
+            {{"x", filled(DType::float32, {4, 3}, 1)}, {"y", filled(DType::float32, {5, 3}, 1)}},
+            {sum});
+  });
+  EXPECT_THAT(text, HasSubstr("elementwise_add"));
+  EXPECT_THAT(text, HasSubstr("[5, 3]"));
+}
+
+TEST(FuseElementwise, AnUpdateIsWrittenOverItsParameter) {
+  const auto program = Program::create();
+  Block& block = program->global_block();
+  for (const char* name : {"w", "g", "lr"}) {
+    const Shape shape = std::string(name) == "lr" ? Shape{1} : Shape{5};
+    block.create_var({.name = name, .shape = shape, .persistable = true});
+  }
+  block.append_op({"sgd",
+                   {{"Param", {"w"}}, {"Grad", {"g"}}, {"LearningRate", {"lr"}}},
+                   {{"ParamOut", {"w"}}},
+                   {}});
+  Graph graph = lower(*program, {});
+  run_passes(graph);
+  const auto plan = make_plan(std::move(graph));
+  EXPECT_EQ(plan->instructions.size(), 1u);
+  EXPECT_TRUE(plan->write_backs.empty());
+}
+
+Tensor noise(const Shape& shape, uint64_t stream) {
+  const Philox random(5, stream);
+  Tensor made(DType::float32, shape);
+  for (int64_t i = 0; i < made.numel(); ++i) {
+    made.data<float>()[i] = static_cast<float>(4 * random.uniform(static_cast<uint64_t>(i)) - 2);
+  }
+  return made;
+}
+
+void expect_equal_bits(const Tensor& a, const Tensor& b, const std::string& what) {
+  ASSERT_EQ(a.shape(), b.shape()) << what;
+  ASSERT_EQ(a.dtype(), b.dtype()) << what;
+  EXPECT_EQ(std::memcmp(a.raw(), b.raw(), a.byte_size()), 0) << what;
+}
+
+// Programs of random ops over operands of several shapes, every result fetched or not by chance.
+TEST(FuseElementwise, ChangesNoBitOfRandomPrograms) {
+  const std::vector<std::string> unary = {"relu",  "tanh",  "sigmoid",  "square",
+                                          "abs",   "exp",   "softsign", "leaky_relu",
+                                          "floor", "relu6", "sqrt"};
+  const std::vector<std::string> binary = {"elementwise_add", "elementwise_sub", "elementwise_mul",
+                                           "elementwise_div", "elementwise_max", "elementwise_min"};
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    const Philox random(seed, 1);
+    uint64_t drawn = 0;
+    const auto below = [&](size_t n) {
+      return static_cast<size_t>(random.uniform(drawn++) * static_cast<double>(n));
+    };
+    const Shape wide = seed % 3 == 0 ? Shape{700, 3} : Shape{3, 5, 7};
+    const Shape row = seed % 3 == 0 ? Shape{3} : Shape{5, 7};
+    Chain chain({{"a", wide}, {"b", wide}, {"row", row}, {"one", {1}}});
+    const Feeds feeds{{"a", noise(wide, 1)},
+                      {"b", noise(wide, 2)},
+                      {"row", noise(row, 3)},
+                      {"one", noise({1}, 4)}};
+    std::vector<std::string> wides{"a", "b"};
+    std::vector<std::string> fetches;
+    for (int i = 0; i < 14; ++i) {
+      std::string made;
+      switch (below(4)) {
+        case 0:
+          made = chain.op(unary[below(unary.size())], {wides[below(wides.size())]});
+          break;
+        case 1:
+          made = chain.op(binary[below(binary.size())],
+                          {wides[below(wides.size())], wides[below(wides.size())]});
+          break;
+        case 2:
+          made = chain.op(binary[below(binary.size())],
+                          {wides[below(wides.size())], below(2) ? "row" : "one"});
+          break;
+        default:
+          made =
+              chain.op("scale", {wides[below(wides.size())]}, {{"scale", 0.5f}, {"bias", 0.25f}});
+      }
+      wides.push_back(made);
+      if (below(3) == 0) fetches.push_back(made);
+    }
+    fetches.push_back(wides.back());
+    Executor exe;
+    for (const int threads : {1, 3}) {
+      const RunOptions on{.threads = threads, .cut_bytes = 0};
+      const RunOptions off{.threads = 1, .passes_off = {"fuse_elementwise"}};
+      const auto fused = exe.run(*chain.program, feeds, fetches, on);
+      const auto plain = exe.run(*chain.program, feeds, fetches, off);
+      for (size_t i = 0; i < fetches.size(); ++i) {
+        expect_equal_bits(fused[i].tensor(), plain[i].tensor(),
+                          cat("seed ", seed, " ", fetches[i]));
+      }
+    }
+  }
+}
+
+// Every optimizer's update, three steps long, with and without the pass.
+TEST(FuseElementwise, ChangesNoBitOfTraining) {
+  using Minimize = std::function<void(Var&)>;
+  const std::vector<std::pair<std::string, Minimize>> optimizers = {
+      {"sgd", [](Var& loss) { optimizer::Sgd(0.1).minimize(loss); }},
+      {"momentum", [](Var& loss) { optimizer::Momentum(0.1, 0.9).minimize(loss); }},
+      {"adam", [](Var& loss) { optimizer::Adam(0.01).minimize(loss); }},
+      {"adagrad", [](Var& loss) { optimizer::Adagrad(0.1).minimize(loss); }},
+  };
+  for (const auto& [name, minimize] : optimizers) {
+    const UniqueNameGuard own_names;
+    const auto main = Program::create(), startup = Program::create();
+    const ProgramGuard guard(main, startup);
+    startup->set_seed(7);
+    Var& x = layers::data("x", {6});
+    Var& hidden = layers::fc(layers::fc(x, {.size = 300, .act = "relu"}), {.size = 9});
+    Var& loss = layers::mean(layers::square(layers::tanh(hidden)));
+    minimize(loss);
+    std::vector<std::vector<Tensor>> losses;
+    for (const bool on : {true, false}) {
+      Scope scope;
+      Executor exe;
+      RunOptions options{.scope = &scope, .threads = 2, .cut_bytes = 0};
+      if (!on) options.passes_off = {"fuse_elementwise"};
+      exe.run(*startup, {}, {}, options);
+      losses.emplace_back();
+      for (int step = 0; step < 3; ++step) {
+        losses.back().push_back(
+            exe.run_one(*main, {{"x", noise({40, 6}, 9)}}, loss.name(), options).clone());
+      }
+    }
+    for (size_t i = 0; i < 3; ++i)
+      expect_equal_bits(losses[0][i], losses[1][i], cat(name, ", step ", i));
+  }
+}
+
+}  // namespace
+}  // namespace trireme::testing
