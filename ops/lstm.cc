@@ -83,15 +83,17 @@ BoundKernel lstm(const KernelSite& site, Product<T> product) {
   const int hidden = site.out_position("Hidden"), cell = site.out_position("Cell");
   const int gate = site.out_position("BatchGate");
   const int active = site.out_position("BatchCellPreAct");
-  return BoundKernel(
-      [=, run = recurrence<T>(site, product), ins = LstmIns(site)](const KernelArgs& k) {
-        run.forward(k.in<T>(input), ins.data<T>(k),
-                    {.gates = k.out<T>(gate),
-                     .active = k.out<T>(active),
-                     .cell = k.out<T>(cell),
-                     .h = k.out<T>(hidden),
-                     .r = k.out<T>(hidden)});
-      });
+  return recurrence<T>(site, product)
+      .forward_kernel(
+          [=](const KernelArgs& k) { return k.in<T>(input); },
+          [ins = LstmIns(site)](const KernelArgs& k) { return ins.template data<T>(k); },
+          [=](const KernelArgs& k) {
+            return LstmRows<T>{.gates = k.out<T>(gate),
+                               .active = k.out<T>(active),
+                               .cell = k.out<T>(cell),
+                               .h = k.out<T>(hidden),
+                               .r = k.out<T>(hidden)};
+          });
 }
 
 template <class T>
@@ -102,22 +104,25 @@ BoundKernel lstm_grad(const KernelSite& site, Product<T> product) {
   const int dinput = site.out_position("Input@GRAD"), dweight = site.out_position("Weight@GRAD");
   const int dbias = site.out_position("Bias@GRAD");
   const int dh0 = site.out_position("H0@GRAD"), dc0 = site.out_position("C0@GRAD");
-  return BoundKernel(
-      [=, run = recurrence<T>(site, product), ins = LstmIns(site)](const KernelArgs& k) {
-        run.backward(ins.data<T>(k),
-                     {.gates = k.in<T>(gate),
-                      .active = k.in<T>(active),
-                      .cell = k.in<T>(cell),
-                      .h = k.in<T>(hidden),
-                      .r = k.in<T>(hidden)},
-                     {.dr = in_or_null<T>(k, dhidden),
-                      .dcell = in_or_null<T>(k, dcell),
-                      .dinput = out_or_null<T>(k, dinput),
-                      .dweight = out_or_null<T>(k, dweight),
-                      .dbias = out_or_null<T>(k, dbias),
-                      .dr0 = out_or_null<T>(k, dh0),
-                      .dc0 = out_or_null<T>(k, dc0)});
-      });
+  return recurrence<T>(site, product)
+      .backward_kernel(
+          [ins = LstmIns(site)](const KernelArgs& k) { return ins.template data<T>(k); },
+          [=](const KernelArgs& k) {
+            return LstmRows<const T>{.gates = k.in<T>(gate),
+                                     .active = k.in<T>(active),
+                                     .cell = k.in<T>(cell),
+                                     .h = k.in<T>(hidden),
+                                     .r = k.in<T>(hidden)};
+          },
+          [=](const KernelArgs& k) {
+            return LstmGrads<T>{.dr = in_or_null<T>(k, dhidden),
+                                .dcell = in_or_null<T>(k, dcell),
+                                .dinput = out_or_null<T>(k, dinput),
+                                .dweight = out_or_null<T>(k, dweight),
+                                .dbias = out_or_null<T>(k, dbias),
+                                .dr0 = out_or_null<T>(k, dh0),
+                                .dc0 = out_or_null<T>(k, dc0)};
+          });
 }
 
 OpSample lstm_sample(Draw& draw, bool peephole, bool reverse) {

@@ -16,6 +16,8 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "ops/gemm_kernel.h"
@@ -42,6 +44,8 @@ struct LstmGrads {
   T *dr0 = nullptr, *dc0 = nullptr;
 };
 
+// Sequences do not meet: they are cut into groups, by their number alone, that run beside each
+// other. Backwards, what the groups leave is brought together afterwards.
 template <class T>
 struct LstmRecurrence {
   Steps steps;
@@ -51,33 +55,98 @@ struct LstmRecurrence {
   T cell_clip = 0, projection_clip = 0;
   Product<T> product;
 
-  void forward(const T* input, const LstmData<T>& in, const LstmRows<T>& out) const;
-  void backward(const LstmData<T>& in, const LstmRows<const T>& kept,
-                const LstmGrads<T>& grads) const;
+  BoundKernel forward_kernel(std::function<const T*(const KernelArgs&)> input,
+                             std::function<LstmData<T>(const KernelArgs&)> in,
+                             std::function<LstmRows<T>(const KernelArgs&)> out) const;
+  BoundKernel backward_kernel(std::function<LstmData<T>(const KernelArgs&)> in,
+                              std::function<LstmRows<const T>(const KernelArgs&)> kept,
+                              std::function<LstmGrads<T>(const KernelArgs&)> grads) const;
 
  private:
+  // Places [begin, end) of the steps.
+  struct Group {
+    int64_t index, begin, end;
+    int64_t size() const { return end - begin; }
+  };
+  int groups() const {
+    constexpr int64_t kLeast = 16;  // sequences that a product still runs well with
+    return static_cast<int>(std::clamp<int64_t>(steps.sequences() / kLeast, 1, 8));
+  }
+  Group group(int64_t index) const {
+    const int64_t n = steps.sequences(), all = groups();
+    return {index, n * index / all, n * (index + 1) / all};
+  }
+  // The group's sequences that still run at a step; they are its first.
+  int64_t active(const Group& group, int64_t step) const {
+    return std::clamp<int64_t>(steps.active(step) - group.begin, 0, group.size());
+  }
+  int64_t step_count(const Group& group) const {
+    int64_t count = steps.count();
+    while (count > 0 && active(group, count - 1) == 0) --count;
+    return count;
+  }
+
+  // Memory that the phases of the gradient share.
+  struct Shared {
+    T *weight_turned, *dsums, *r_before, *dprojected, *dpeep;
+  };
+  Shared shared(std::byte* scratch) const;
+  size_t shared_bytes() const;
+
+  void forward(const Group& group, const T* input, const LstmData<T>& in,
+               const LstmRows<T>& out) const;
+  void backward(const Group& group, const LstmData<T>& in, const LstmRows<const T>& kept,
+                const LstmGrads<T>& grads, const Shared& memory) const;
+  // Part `index` of `count` of what is left when all groups are through.
+  void bring_together(int64_t index, int64_t count, const LstmRows<const T>& kept,
+                      const LstmGrads<T>& grads, const Shared& memory) const;
+
   static T clipped(T value, T clip) { return clip > 0 ? std::clamp(value, -clip, clip) : value; }
   static bool was_clipped(T value, T clip) { return clip > 0 && std::abs(value) >= clip; }
-  // One row of a step: sums of the four blocks in; c changes to the cell after the step.
-  void cell_forward(const T* sums, const T* peep, T* c, T* gates, T* active, T* h) const;
+  static void activate_row(Activation kind, T* row, int64_t n) {
+    with_activation(kind, [=](auto fixed) {
+      vectorised([=] {
+        for (int64_t j = 0; j < n; ++j) row[j] = activate(decltype(fixed)::value, row[j]);
+      });
+    });
+  }
+  // One row of a step: the four blocks' sums in `gates` become the gates; c changes to the cell
+  // after the step.
+  void cell_forward(const T* peep, T* c, T* gates, T* active, T* h) const;
   // The gradients of h and c after the step in; dc changes to that before it. Adds to dpeep.
   void cell_backward(const T* gates, const T* peep, const T* c_old, const T* c, const T* active,
                      const T* dh, T* dc, T* dsums, T* dpeep) const;
 };
 
 template <class T>
-void LstmRecurrence<T>::cell_forward(const T* sums, const T* peep, T* c, T* gates, T* active,
-                                     T* h) const {
+void LstmRecurrence<T>::cell_forward(const T* peep, T* c, T* gates, T* active, T* h) const {
   const int64_t d = width;
-  for (int64_t j = 0; j < d; ++j) {
-    const T g = gates[j] = activate(candidate, sums[j]);
-    const T i = gates[d + j] = activate(gate, sums[d + j] + peep[j] * c[j]);
-    const T f = gates[2 * d + j] = activate(gate, sums[2 * d + j] + peep[d + j] * c[j]);
-    c[j] = clipped(f * c[j] + i * g, cell_clip);
-    const T o = gates[3 * d + j] = activate(gate, sums[3 * d + j] + peep[2 * d + j] * c[j]);
-    active[j] = activate(cell, c[j]);
-    h[j] = o * active[j];
+  if (peephole) {
+    vectorised([=] {
+      for (int64_t j = 0; j < d; ++j) {
+        gates[d + j] += peep[j] * c[j];
+        gates[2 * d + j] += peep[d + j] * c[j];
+      }
+    });
   }
+  activate_row(candidate, gates, d);
+  activate_row(gate, gates + d, 2 * d);
+  vectorised([=, clip = cell_clip] {
+    for (int64_t j = 0; j < d; ++j) {
+      c[j] = clipped(gates[2 * d + j] * c[j] + gates[d + j] * gates[j], clip);
+    }
+  });
+  if (peephole) {
+    vectorised([=] {
+      for (int64_t j = 0; j < d; ++j) gates[3 * d + j] += peep[2 * d + j] * c[j];
+    });
+  }
+  activate_row(gate, gates + 3 * d, d);
+  std::copy_n(c, d, active);
+  activate_row(cell, active, d);
+  vectorised([=] {
+    for (int64_t j = 0; j < d; ++j) h[j] = gates[3 * d + j] * active[j];
+  });
 }
 
 template <class T>
@@ -85,36 +154,58 @@ void LstmRecurrence<T>::cell_backward(const T* gates, const T* peep, const T* c_
                                       const T* active, const T* dh, T* dc, T* dsums,
                                       T* dpeep) const {
   const int64_t d = width;
-  for (int64_t j = 0; j < d; ++j) {
-    const T g = gates[j], i = gates[d + j], f = gates[2 * d + j], o = gates[3 * d + j];
-    const T d_o = dh[j] * active[j] * slope(gate, o);
-    T all = dc[j] + dh[j] * o * slope(cell, active[j]) + d_o * peep[2 * d + j];
-    dpeep[2 * d + j] += d_o * c[j];
-    if (was_clipped(c[j], cell_clip)) all = 0;
-    const T d_i = all * g * slope(gate, i), d_f = all * c_old[j] * slope(gate, f);
-    dc[j] = all * f + d_i * peep[j] + d_f * peep[d + j];
-    dsums[j] = all * i * slope(candidate, g);
-    dsums[d + j] = d_i;
-    dsums[2 * d + j] = d_f;
-    dsums[3 * d + j] = d_o;
-    dpeep[j] += d_i * c_old[j];
-    dpeep[d + j] += d_f * c_old[j];
-  }
+  const auto run = [=, clip = cell_clip](auto of_gate, auto of_cell, auto of_candidate) {
+    vectorised([=] {
+      for (int64_t j = 0; j < d; ++j) {
+        const T g = gates[j], i = gates[d + j], f = gates[2 * d + j], o = gates[3 * d + j];
+        const T d_o = dh[j] * active[j] * slope(decltype(of_gate)::value, o);
+        T all =
+            dc[j] + dh[j] * o * slope(decltype(of_cell)::value, active[j]) + d_o * peep[2 * d + j];
+        all = was_clipped(c[j], clip) ? T{0} : all;
+        const T d_i = all * g * slope(decltype(of_gate)::value, i);
+        const T d_f = all * c_old[j] * slope(decltype(of_gate)::value, f);
+        dc[j] = all * f + d_i * peep[j] + d_f * peep[d + j];
+        dsums[j] = all * i * slope(decltype(of_candidate)::value, g);
+        dsums[d + j] = d_i;
+        dsums[2 * d + j] = d_f;
+        dsums[3 * d + j] = d_o;
+      }
+    });
+  };
+  with_activation(gate, [&](auto of_gate) {
+    with_activation(cell, [&](auto of_cell) {
+      with_activation(candidate, [&](auto of_candidate) { run(of_gate, of_cell, of_candidate); });
+    });
+  });
+  if (!peephole) return;
+  vectorised([=] {
+    for (int64_t j = 0; j < d; ++j) {
+      dpeep[j] += dsums[d + j] * c_old[j];
+      dpeep[d + j] += dsums[2 * d + j] * c_old[j];
+      dpeep[2 * d + j] += dsums[3 * d + j] * c[j];
+    }
+  });
 }
 
 template <class T>
-void LstmRecurrence<T>::forward(const T* input, const LstmData<T>& in,
+void LstmRecurrence<T>::forward(const Group& group, const T* input, const LstmData<T>& in,
                                 const LstmRows<T>& out) const {
   const int64_t d = width, p = state;
-  const std::vector<T> zeros(static_cast<size_t>(3 * d));
-  const T* peep = peephole ? in.bias + 4 * d : zeros.data();
-  std::vector<T> r = first_state(steps, p, in.r0), c = first_state(steps, d, in.c0);
+  const T* peep = peephole ? in.bias + 4 * d : nullptr;
+  const auto of_group = [&](std::vector<T> all, int64_t columns) {
+    return std::vector<T>(all.begin() + group.begin * columns, all.begin() + group.end * columns);
+  };
+  std::vector<T> r = of_group(first_state(steps, p, in.r0), p);
+  std::vector<T> c = of_group(first_state(steps, d, in.c0), d);
   std::vector<T> sums(c.size() * 4), h(c.size());
-  for (int64_t t = 0; t < steps.count(); ++t) {
-    const int64_t n = steps.active(t);
+  const int64_t count = step_count(group);
+  for (int64_t t = 0; t < count; ++t) {
+    const int64_t n = active(group, t);
     for (int64_t s = 0; s < n; ++s) {
-      const T* x = input + steps.row(s, t) * 4 * d;
-      std::transform(x, x + 4 * d, in.bias, sums.data() + s * 4 * d, std::plus<T>());
+      const T* x = input + steps.row(group.begin + s, t) * 4 * d;
+      vectorised([=, bias = in.bias, to = sums.data() + s * 4 * d] {
+        for (int64_t j = 0; j < 4 * d; ++j) to[j] = x[j] + bias[j];
+      });
     }
     product({.m = n,
              .n = 4 * d,
@@ -127,10 +218,11 @@ void LstmRecurrence<T>::forward(const T* input, const LstmData<T>& in,
              .ldc = 4 * d,
              .beta = 1});
     for (int64_t s = 0; s < n; ++s) {
-      const int64_t row = steps.row(s, t);
+      const int64_t row = steps.row(group.begin + s, t);
       T* const state_c = c.data() + s * d;
-      cell_forward(sums.data() + s * 4 * d, peep, state_c, out.gates + row * 4 * d,
-                   out.active + row * d, h.data() + s * d);
+      T* const gates = out.gates + row * 4 * d;
+      std::copy_n(sums.data() + s * 4 * d, 4 * d, gates);
+      cell_forward(peep, state_c, gates, out.active + row * d, h.data() + s * d);
       std::copy_n(state_c, d, out.cell + row * d);
       std::copy_n(h.data() + s * d, d, out.h + row * d);
     }
@@ -147,47 +239,85 @@ void LstmRecurrence<T>::forward(const T* input, const LstmData<T>& in,
              .ldb = p,
              .c = r.data(),
              .ldc = p});
+    activate_row(projection, r.data(), n * p);
     for (int64_t i = 0; i < n * p; ++i) {
       T& value = r[static_cast<size_t>(i)];
-      value = clipped(activate(projection, value), projection_clip);
+      value = clipped(value, projection_clip);
     }
     for (int64_t s = 0; s < n; ++s) {
-      std::copy_n(r.data() + s * p, p, out.r + steps.row(s, t) * p);
+      std::copy_n(r.data() + s * p, p, out.r + steps.row(group.begin + s, t) * p);
     }
   }
 }
 
-// The steps from the last to the first. dr and dc are the gradients of the state after a step and
-// leave it as those of the state before. The weights' gradients are products over all rows at the
-// end.
 template <class T>
-void LstmRecurrence<T>::backward(const LstmData<T>& in, const LstmRows<const T>& kept,
-                                 const LstmGrads<T>& grads) const {
-  const int64_t d = width, p = state, rows = steps.rows();
+BoundKernel LstmRecurrence<T>::forward_kernel(
+    std::function<const T*(const KernelArgs&)> input,
+    std::function<LstmData<T>(const KernelArgs&)> in,
+    std::function<LstmRows<T>(const KernelArgs&)> out) const {
+  return {[run = *this, input, in, out](const KernelArgs& k) {
+            const auto [begin, end] = k.range(run.groups());
+            for (int64_t i = begin; i < end; ++i) {
+              run.forward(run.group(i), input(k), in(k), out(k));
+            }
+          },
+          groups()};
+}
+
+template <class T>
+typename LstmRecurrence<T>::Shared LstmRecurrence<T>::shared(std::byte* scratch) const {
+  const int64_t rows = steps.rows();
+  T* at = reinterpret_cast<T*>(scratch);
+  const auto take = [&at](int64_t n) { return std::exchange(at, at + n); };
+  Shared memory;
+  memory.weight_turned = take(state * 4 * width);
+  memory.dsums = take(rows * 4 * width);
+  memory.r_before = take(rows * state);
+  memory.dprojected = take(projected ? rows * state : 0);
+  memory.dpeep = take(peephole ? groups() * 3 * width : 0);
+  return memory;
+}
+
+template <class T>
+size_t LstmRecurrence<T>::shared_bytes() const {
+  const int64_t rows = steps.rows(), d = width, p = state;
+  return sizeof(T) * static_cast<size_t>(p * 4 * d + rows * (4 * d + p + (projected ? p : 0)) +
+                                         (peephole ? groups() * 3 * d : 0));
+}
+
+// The steps from the last to the first. dr and dc are the gradients of the state after a step and
+// leave it as those of the state before.
+template <class T>
+void LstmRecurrence<T>::backward(const Group& group, const LstmData<T>& in,
+                                 const LstmRows<const T>& kept, const LstmGrads<T>& grads,
+                                 const Shared& memory) const {
+  const int64_t d = width, p = state;
   const std::vector<T> zeros(static_cast<size_t>(3 * d));
   const T* peep = peephole ? in.bias + 4 * d : zeros.data();
+  T* const dpeep = peephole ? memory.dpeep + group.index * 3 * d : nullptr;
+  if (peephole) std::fill_n(dpeep, 3 * d, T{0});
   const std::vector<T> r_first = first_state(steps, p, in.r0);
   const std::vector<T> c_first = first_state(steps, d, in.c0);
-  const auto sized = [](int64_t n) { return std::vector<T>(static_cast<size_t>(n)); };
-  std::vector<T> dr(r_first.size()), dc(c_first.size()), dh(c_first.size());
-  std::vector<T> dsums(c_first.size() * 4), dpeep = sized(3 * d);
-  // By rows: gradients of the sums, the state before, gradients of the projection before
-  // activation.
-  std::vector<T> all_dsums = sized(rows * 4 * d), r_before = sized(rows * p);
-  std::vector<T> all_dprojected = sized(projected ? rows * p : 0);
-  for (int64_t t = steps.count() - 1; t >= 0; --t) {
-    const int64_t n = steps.active(t);
+  const auto sized = [&](int64_t columns) {
+    return std::vector<T>(static_cast<size_t>(group.size() * columns));
+  };
+  std::vector<T> dr = sized(p), dc = sized(d), dh = sized(d), dsums = sized(4 * d);
+  for (int64_t t = step_count(group) - 1; t >= 0; --t) {
+    const int64_t n = active(group, t);
     for (int64_t s = 0; s < n; ++s) {
-      const int64_t row = steps.row(s, t);
-      const T* r_old = previous(steps, s, t, p, kept.r, r_first);
-      std::copy_n(r_old, p, r_before.data() + row * p);
-      for (int64_t j = 0; j < p; ++j) {
-        T& value = dr[static_cast<size_t>(s * p + j)];
-        if (grads.dr) value += grads.dr[row * p + j];
-        if (!projected) continue;
+      const int64_t row = steps.row(group.begin + s, t);
+      const T* r_old = previous(steps, group.begin + s, t, p, kept.r, r_first);
+      std::copy_n(r_old, p, memory.r_before + row * p);
+      T* const own = dr.data() + s * p;
+      if (grads.dr) {
+        vectorised([=, from = grads.dr + row * p] {
+          for (int64_t j = 0; j < p; ++j) own[j] += from[j];
+        });
+      }
+      for (int64_t j = 0; projected && j < p; ++j) {
         const T r = kept.r[row * p + j];
-        value *= was_clipped(r, projection_clip) ? T{0} : slope(projection, r);
-        all_dprojected[static_cast<size_t>(row * p + j)] = value;
+        own[j] *= was_clipped(r, projection_clip) ? T{0} : slope(projection, r);
+        memory.dprojected[row * p + j] = own[j];
       }
       for (int64_t j = 0; grads.dcell && j < d; ++j) {
         dc[static_cast<size_t>(s * d + j)] += grads.dcell[row * d + j];
@@ -208,55 +338,116 @@ void LstmRecurrence<T>::backward(const LstmData<T>& in, const LstmRows<const T>&
       std::copy_n(dr.data(), n * d, dh.data());
     }
     for (int64_t s = 0; s < n; ++s) {
-      const int64_t row = steps.row(s, t);
-      const T* c_old = previous(steps, s, t, d, kept.cell, c_first);
+      const int64_t row = steps.row(group.begin + s, t);
+      const T* c_old = previous(steps, group.begin + s, t, d, kept.cell, c_first);
       cell_backward(kept.gates + row * 4 * d, peep, c_old, kept.cell + row * d,
                     kept.active + row * d, dh.data() + s * d, dc.data() + s * d,
-                    dsums.data() + s * 4 * d, dpeep.data());
-      std::copy_n(dsums.data() + s * 4 * d, 4 * d, all_dsums.data() + row * 4 * d);
+                    dsums.data() + s * 4 * d, dpeep);
+      std::copy_n(dsums.data() + s * 4 * d, 4 * d, memory.dsums + row * 4 * d);
     }
     product({.m = n,
              .n = p,
              .k = 4 * d,
              .a = dsums.data(),
              .lda = 4 * d,
-             .b = in.weight,
-             .ldb = 4 * d,
-             .trans_b = true,
+             .b = memory.weight_turned,
+             .ldb = p,
              .c = dr.data(),
              .ldc = p});
   }
-  if (grads.dinput) std::copy(all_dsums.begin(), all_dsums.end(), grads.dinput);
-  if (grads.dr0) store_state(steps, p, dr, grads.dr0);
-  if (grads.dc0) store_state(steps, d, dc, grads.dc0);
+  for (int64_t s = 0; s < group.size(); ++s) {
+    const int64_t sequence = steps.sequence(group.begin + s);
+    if (grads.dr0) std::copy_n(dr.data() + s * p, p, grads.dr0 + sequence * p);
+    if (grads.dc0) std::copy_n(dc.data() + s * d, d, grads.dc0 + sequence * d);
+  }
+}
+
+// The weights' gradients are products over all rows, cut by their own rows.
+template <class T>
+void LstmRecurrence<T>::bring_together(int64_t index, int64_t count, const LstmRows<const T>& kept,
+                                       const LstmGrads<T>& grads, const Shared& memory) const {
+  const int64_t d = width, p = state, rows = steps.rows();
+  const auto own = [=](int64_t n) { return std::pair(n * index / count, n * (index + 1) / count); };
+  if (grads.dinput) {
+    const auto [begin, end] = own(rows);
+    std::copy(memory.dsums + begin * 4 * d, memory.dsums + end * 4 * d,
+              grads.dinput + begin * 4 * d);
+  }
   if (grads.dweight) {
-    product({.m = p,
-             .n = 4 * d,
-             .k = rows,
-             .a = r_before.data(),
-             .lda = p,
-             .trans_a = true,
-             .b = all_dsums.data(),
-             .ldb = 4 * d,
-             .c = grads.dweight,
-             .ldc = 4 * d});
+    const auto [begin, end] = own(p);
+    product(Gemm<T>{.m = p,
+                    .n = 4 * d,
+                    .k = rows,
+                    .a = memory.r_before,
+                    .lda = p,
+                    .trans_a = true,
+                    .b = memory.dsums,
+                    .ldb = 4 * d,
+                    .c = grads.dweight,
+                    .ldc = 4 * d}
+                .rows(begin, end));
   }
   if (grads.dprojection) {
-    product({.m = d,
-             .n = p,
-             .k = rows,
-             .a = kept.h,
-             .lda = d,
-             .trans_a = true,
-             .b = all_dprojected.data(),
-             .ldb = p,
-             .c = grads.dprojection,
-             .ldc = p});
+    const auto [begin, end] = own(d);
+    product(Gemm<T>{.m = d,
+                    .n = p,
+                    .k = rows,
+                    .a = kept.h,
+                    .lda = d,
+                    .trans_a = true,
+                    .b = memory.dprojected,
+                    .ldb = p,
+                    .c = grads.dprojection,
+                    .ldc = p}
+                .rows(begin, end));
   }
-  if (grads.dbias) {
-    sum_rows(rows, 4 * d, all_dsums.data(), grads.dbias);
-    if (peephole) std::copy(dpeep.begin(), dpeep.end(), grads.dbias + 4 * d);
-  }
+  if (!grads.dbias || index != 0) return;
+  sum_rows(rows, 4 * d, memory.dsums, grads.dbias);
+  if (peephole) sum_rows(groups(), 3 * d, memory.dpeep, grads.dbias + 4 * d);
+}
+
+template <class T>
+BoundKernel LstmRecurrence<T>::backward_kernel(
+    std::function<LstmData<T>(const KernelArgs&)> in,
+    std::function<LstmRows<const T>(const KernelArgs&)> kept,
+    std::function<LstmGrads<T>(const KernelArgs&)> grads) const {
+  constexpr int kPieces = 8;
+  // The weight is turned once: every step multiplies by it, and a product with a transposed operand
+  // would turn it each time.
+  BoundKernel kernel(
+      [run = *this, in](const KernelArgs& k) {
+        const int64_t p = run.state, columns = 4 * run.width;
+        const auto [begin, end] = k.range(columns);
+        const T* from = in(k).weight;
+        T* to = run.shared(k.scratch).weight_turned;
+        constexpr int64_t kBlock = 16;
+        for (int64_t first = begin; first < end; first += kBlock) {
+          const int64_t last = std::min(first + kBlock, end);
+          for (int64_t i = 0; i < p; ++i) {
+            for (int64_t j = first; j < last; ++j) to[j * p + i] = from[i * columns + j];
+          }
+        }
+      },
+      kPieces);
+  kernel.scratch = shared_bytes();
+  kernel.then.emplace_back(
+      [run = *this, in, kept, grads](const KernelArgs& k) {
+        const auto [begin, end] = k.range(run.groups());
+        for (int64_t i = begin; i < end; ++i) {
+          run.backward(run.group(i), in(k), kept(k), grads(k), run.shared(k.scratch));
+        }
+      },
+      groups());
+  const int pieces = static_cast<int>(std::clamp<int64_t>(std::min(width, state) / 16, 1, kPieces));
+  kernel.then.emplace_back(
+      [run = *this, kept, grads, pieces](const KernelArgs& k) {
+        const auto [begin, end] = k.range(pieces);
+        for (int64_t i = begin; i < end; ++i) {
+          run.bring_together(i, pieces, kept(k), grads(k), run.shared(k.scratch));
+        }
+      },
+      pieces);
+  return kernel;
 }
 
 }  // namespace trireme

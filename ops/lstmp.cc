@@ -97,15 +97,17 @@ BoundKernel lstmp(const KernelSite& site, Product<T> product) {
   const int cell = site.out_position("Cell"), gate = site.out_position("BatchGate");
   const int active = site.out_position("BatchCellPreAct");
   const int hidden = site.out_position("BatchHidden");
-  return BoundKernel(
-      [=, run = recurrence<T>(site, "Input", product), ins = LstmpIns(site)](const KernelArgs& k) {
-        run.forward(k.in<T>(input), ins.data<T>(k),
-                    {.gates = k.out<T>(gate),
-                     .active = k.out<T>(active),
-                     .cell = k.out<T>(cell),
-                     .h = k.out<T>(hidden),
-                     .r = k.out<T>(out)});
-      });
+  return recurrence<T>(site, "Input", product)
+      .forward_kernel(
+          [=](const KernelArgs& k) { return k.in<T>(input); },
+          [ins = LstmpIns(site)](const KernelArgs& k) { return ins.template data<T>(k); },
+          [=](const KernelArgs& k) {
+            return LstmRows<T>{.gates = k.out<T>(gate),
+                               .active = k.out<T>(active),
+                               .cell = k.out<T>(cell),
+                               .h = k.out<T>(hidden),
+                               .r = k.out<T>(out)};
+          });
 }
 
 template <class T>
@@ -118,23 +120,26 @@ BoundKernel lstmp_grad(const KernelSite& site, Product<T> product) {
   const int dprojection = site.out_position("ProjWeight@GRAD");
   const int dbias = site.out_position("Bias@GRAD");
   const int dh0 = site.out_position("H0@GRAD"), dc0 = site.out_position("C0@GRAD");
-  return BoundKernel([=, run = recurrence<T>(site, "Projection", product),
-                      ins = LstmpIns(site)](const KernelArgs& k) {
-    run.backward(ins.data<T>(k),
-                 {.gates = k.in<T>(gate),
-                  .active = k.in<T>(active),
-                  .cell = k.in<T>(cell),
-                  .h = k.in<T>(hidden),
-                  .r = k.in<T>(out)},
-                 {.dr = in_or_null<T>(k, dout),
-                  .dcell = in_or_null<T>(k, dcell),
-                  .dinput = out_or_null<T>(k, dinput),
-                  .dweight = out_or_null<T>(k, dweight),
-                  .dbias = out_or_null<T>(k, dbias),
-                  .dprojection = out_or_null<T>(k, dprojection),
-                  .dr0 = out_or_null<T>(k, dh0),
-                  .dc0 = out_or_null<T>(k, dc0)});
-  });
+  return recurrence<T>(site, "Projection", product)
+      .backward_kernel(
+          [ins = LstmpIns(site)](const KernelArgs& k) { return ins.template data<T>(k); },
+          [=](const KernelArgs& k) {
+            return LstmRows<const T>{.gates = k.in<T>(gate),
+                                     .active = k.in<T>(active),
+                                     .cell = k.in<T>(cell),
+                                     .h = k.in<T>(hidden),
+                                     .r = k.in<T>(out)};
+          },
+          [=](const KernelArgs& k) {
+            return LstmGrads<T>{.dr = in_or_null<T>(k, dout),
+                                .dcell = in_or_null<T>(k, dcell),
+                                .dinput = out_or_null<T>(k, dinput),
+                                .dweight = out_or_null<T>(k, dweight),
+                                .dbias = out_or_null<T>(k, dbias),
+                                .dprojection = out_or_null<T>(k, dprojection),
+                                .dr0 = out_or_null<T>(k, dh0),
+                                .dc0 = out_or_null<T>(k, dc0)};
+          });
 }
 
 // Input is not read, so its gradient is shaped after the gates, which are as wide.

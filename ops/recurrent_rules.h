@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "cpu/exponential.h"
+#include "cpu/vectorised.h"
 #include "ir/kernel.h"
 
 namespace trireme {
@@ -43,9 +45,9 @@ template <class T>
 T activate(Activation kind, T x) {
   switch (kind) {
     case Activation::sigmoid:
-      return T{1} / (T{1} + std::exp(-x));
+      return T{1} / (T{1} + exponential(-x));
     case Activation::tanh:
-      return std::tanh(x);
+      return hyperbolic_tangent(x);
     case Activation::relu:
       return x > 0 ? x : T{0};
     case Activation::identity:
@@ -70,6 +72,22 @@ T slope(Activation kind, T y) {
   return T{1};
 }
 
+// Calls f with the activation as a type's value, so that a loop around activate() or slope() has
+// nothing left to choose.
+template <class F>
+void with_activation(Activation kind, const F& f) {
+  switch (kind) {
+    case Activation::sigmoid:
+      return f(std::integral_constant<Activation, Activation::sigmoid>());
+    case Activation::tanh:
+      return f(std::integral_constant<Activation, Activation::tanh>());
+    case Activation::relu:
+      return f(std::integral_constant<Activation, Activation::relu>());
+    case Activation::identity:
+      return f(std::integral_constant<Activation, Activation::identity>());
+  }
+}
+
 // The state before the first step, by place: from H0 or C0 ([sequences, width]), or zeros.
 template <class T>
 std::vector<T> first_state(const Steps& steps, int64_t width, const T* given) {
@@ -92,7 +110,11 @@ void store_state(const Steps& steps, int64_t width, const std::vector<T>& state,
 template <class T>
 void sum_rows(int64_t rows, int64_t width, const T* from, T* to) {
   std::fill_n(to, width, T{0});
-  for (int64_t i = 0; i < rows * width; ++i) to[i % width] += from[i];
+  vectorised([=] {
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t j = 0; j < width; ++j) to[j] += from[row * width + j];
+    }
+  });
 }
 
 // Where each row's previous state stands: the row before it in its sequence, or the first state.
