@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "cpu/independent.h"
 #include "cpu/vectorised.h"
 #include "ir/schema.h"
 #include "ops/window.h"
@@ -159,29 +160,41 @@ bool sweeps_rows(const Pool& pool) {
          pool.window[0].in == 1;
 }
 
-// Whether windows are tiles of side x side that lie inside the image without overlapping.
-bool cuts_tiles(const Pool& pool, int64_t side) {
-  const auto fits = [side](const WindowAxis& axis) {
-    return axis.size == side && axis.stride == side && axis.pad_begin == 0 &&
-           axis.out * side <= axis.in;
+// Whether windows are tiles of 2 x 2 that cover the image without overlapping.
+bool cuts_tiles(const Pool& pool) {
+  const auto fits = [](const WindowAxis& axis) {
+    return axis.size == 2 && axis.stride == 2 && axis.pad_begin == 0 && axis.out * 2 == axis.in;
   };
   return sweeps_rows(pool) && fits(pool.window[1]) && fits(pool.window[2]);
 }
 
-template <int64_t kSide, class T>
-void tile_max(const Pool& pool, const T* x, T* out) {
+// Two planes of the calling thread's memory, kept between calls.
+template <class T>
+T* plane_scratch(const Pool& pool) {
+  thread_local std::vector<T> memory;
+  const auto wanted = static_cast<size_t>(2 * in_pixels(pool.window));
+  if (memory.size() < wanted) memory.resize(wanted);
+  return memory.data();
+}
+
+// Tiles of 2 x 2 that cover the image. Rows are short, so loops go over the whole plane at once:
+// first neighbours in a row, then neighbouring rows. `pairs` holds half a plane.
+template <class T>
+void tile_max(const Pool& pool, const T* x, T* out, T* pairs) {
   const WindowAxis &h = pool.window[1], &w = pool.window[2];
-  for (int64_t j = 0; j < h.out; ++j, out += w.out) {
-    const T* row = x + j * kSide * w.in;
+  const int64_t n = h.in * w.out;
+  TRIREME_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) {
+    const T left = x[2 * i], right = x[2 * i + 1];
+    pairs[i] = larger(right, left) ? right : left;
+  }
+  for (int64_t j = 0; j < h.out; ++j, out += w.out, pairs += 2 * w.out) {
+    TRIREME_INDEPENDENT
     for (int64_t l = 0; l < w.out; ++l) {
-      T result = std::numeric_limits<T>::lowest();
-      for (int64_t a = 0; a < kSide; ++a) {
-        for (int64_t b = 0; b < kSide; ++b) {
-          const T value = row[a * w.in + l * kSide + b];
-          result = larger(value, result) ? value : result;
-        }
-      }
-      out[l] = result;
+      const T upper = pairs[l], lower = pairs[w.out + l];
+      const T top = larger(lower, upper) ? lower : upper;
+      out[l] =
+          larger(top, std::numeric_limits<T>::lowest()) ? top : std::numeric_limits<T>::lowest();
     }
   }
 }
@@ -239,7 +252,7 @@ template <class T>
 BoundKernel pool_forward(const KernelSite& site, int spatial) {
   const Pool pool = pool_site(site, spatial);
   const bool max = site.attr<std::string>("pooling_type") == "max";
-  const bool sweeps = sweeps_rows(pool), tiles = max && cuts_tiles(pool, 2);
+  const bool sweeps = sweeps_rows(pool), tiles = max && cuts_tiles(pool);
   return BoundKernel(
       [=](const KernelArgs& k) {
         const auto [begin, end] = k.range(pool.planes());
@@ -248,7 +261,8 @@ BoundKernel pool_forward(const KernelSite& site, int spatial) {
           const T* x = k.in<T>(0) + pool.first(plane, in_pixels(pool.window));
           T* out = k.out<T>(0) + pool.first(plane, out_pixels(pool.window));
           if (tiles) {
-            vectorised([=, &pool] { tile_max<2>(pool, x, out); });
+            vectorised(
+                [=, &pool, pairs = plane_scratch<T>(pool)] { tile_max(pool, x, out, pairs); });
             continue;
           }
           if (sweeps) {
@@ -272,23 +286,37 @@ BoundKernel pool_forward(const KernelSite& site, int spatial) {
       pool.parts());
 }
 
-// The gradient of a maximum over tiles: every pixel is written once.
-template <int64_t kSide, class T>
-void tile_max_grad(const Pool& pool, const T* x, const T* out, const T* grad, T* x_grad) {
+// The gradient of a maximum over tiles: every pixel is written once, and the first pixel of a tile
+// that has the maximum gets all. `halves` holds two planes: left and right pixels of the tiles, and
+// their gradients, so that the loops over short rows step by one.
+template <class T>
+void tile_max_grad(const Pool& pool, const T* x, const T* out, const T* grad, T* x_grad,
+                   T* halves) {
   const WindowAxis &h = pool.window[1], &w = pool.window[2];
+  const int64_t n = h.in * w.out;
+  T *left = halves, *right = left + n, *left_grad = right + n, *right_grad = left_grad + n;
+  TRIREME_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) {
+    left[i] = x[2 * i];
+    right[i] = x[2 * i + 1];
+  }
   for (int64_t j = 0; j < h.out; ++j, out += w.out, grad += w.out) {
-    const int64_t row = j * kSide * w.in;
+    const int64_t upper = 2 * j * w.out, lower = upper + w.out;
+    TRIREME_INDEPENDENT
     for (int64_t l = 0; l < w.out; ++l) {
-      bool given = false;
-      for (int64_t a = 0; a < kSide; ++a) {
-        for (int64_t b = 0; b < kSide; ++b) {
-          const int64_t at = row + a * w.in + l * kSide + b;
-          const bool here = !given & (x[at] == out[l]);
-          x_grad[at] = here ? grad[l] : T(0);
-          given |= here;
-        }
-      }
+      const T top = out[l], share = grad[l];
+      const bool first = left[upper + l] == top, second = right[upper + l] == top,
+                 third = left[lower + l] == top, fourth = right[lower + l] == top;
+      left_grad[upper + l] = first ? share : T(0);
+      right_grad[upper + l] = second & !first ? share : T(0);
+      left_grad[lower + l] = third & !(first | second) ? share : T(0);
+      right_grad[lower + l] = fourth & !(first | second | third) ? share : T(0);
     }
+  }
+  TRIREME_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) {
+    x_grad[2 * i] = left_grad[i];
+    x_grad[2 * i + 1] = right_grad[i];
   }
 }
 
@@ -299,7 +327,7 @@ BoundKernel pool_backward(const KernelSite& site, int spatial) {
   const bool max = site.attr<std::string>("pooling_type") == "max";
   const int x_at = site.position("X"), out_at = site.position("Out"),
             grad_at = site.position("Out@GRAD"), x_grad_at = site.out_position("X@GRAD");
-  const bool tiles = max && cuts_tiles(pool, 2);
+  const bool tiles = max && cuts_tiles(pool);
   return BoundKernel(
       [=](const KernelArgs& k) {
         const auto [begin, end] = k.range(pool.planes());
@@ -310,11 +338,13 @@ BoundKernel pool_backward(const KernelSite& site, int spatial) {
           const int64_t out_first = pool.first(plane, out_pixels(pool.window));
           const T* out = k.in<T>(out_at) + out_first;
           const T* grad = k.in<T>(grad_at) + out_first;
-          for (int64_t i = 0; i < pixels; ++i) x_grad[i * step] = T(0);
           if (tiles) {
-            vectorised([=, &pool] { tile_max_grad<2>(pool, x, out, grad, x_grad); });
+            vectorised([=, &pool, halves = plane_scratch<T>(pool)] {
+              tile_max_grad(pool, x, out, grad, x_grad, halves);
+            });
             continue;
           }
+          for (int64_t i = 0; i < pixels; ++i) x_grad[i * step] = T(0);
           each_window(pool, [&](int64_t at, const Span& d, const Span& h, const Span& w) {
             if (max) {
               bool given = false;
