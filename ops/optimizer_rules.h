@@ -48,10 +48,15 @@ void for_each_element(const SelectedRows& merged, const Tensor& param, bool name
   const int64_t height = param.shape().at(0);
   const int64_t width = height == 0 ? 0 : param.numel() / height;
   const T* value = merged.rows.empty() ? nullptr : merged.value.data<T>();
+  if (named_only) {
+    for (const int64_t row : merged.rows) {
+      for (int64_t j = 0; j < width; ++j) update(row * width + j, *value++);
+    }
+    return;
+  }
   size_t next = 0;  // the first named row not yet passed
   for (int64_t row = 0; row < height; ++row) {
     const bool named = next < merged.rows.size() && merged.rows[next] == row;
-    if (!named && named_only) continue;
     for (int64_t j = 0; j < width; ++j) {
       update(row * width + j, named ? value[static_cast<int64_t>(next) * width + j] : T{0});
     }
