@@ -19,16 +19,17 @@ bool convertible(DType from, DType to) {
 void check_shape(const Var& var, const Tensor& tensor) {
   const Shape& declared = var.shape();
   const Shape& fed = tensor.shape();
-  const std::string what = cat("the fed value of ", var.name(), " has the wrong shape: ");
+  const auto what = [&] {
+    return cat("the fed value of ", var.name(), " has the wrong shape: ", both_sides(var, tensor));
+  };
   if (declared.rank() != fed.rank()) {
-    throw Error(what + both_sides(var, tensor))
-        .fix(cat("feed an array of ", declared.rank(), " dimensions"));
+    throw Error(what()).fix(cat("feed an array of ", declared.rank(), " dimensions"));
   }
   // With LoD the first extent counts rows of all sequences together: it is free.
   for (int i = tensor.lod().empty() ? 0 : 1; i < declared.rank(); ++i) {
     if (!declared[i].may_equal(fed[i])) {
-      throw Error(what + both_sides(var, tensor))
-          .fix(cat("dimension ", i, " must be ", declared[i], ", or declare it None"));
+      throw Error(what()).fix(
+          cat("dimension ", i, " must be ", declared[i], ", or declare it None"));
     }
   }
 }
@@ -40,10 +41,12 @@ Tensor checked_feed(const Var& var, Tensor tensor) {
     throw Error(cat("the fed value of ", var.name(), " is a tensor that holds nothing"))
         .fix("set its data before feeding it");
   }
-  const std::string lod_wrong =
-      lod_problem(tensor.lod(), tensor.shape().rank() ? tensor.shape().at(0) : 1);
-  if (!tensor.lod().empty() && !lod_wrong.empty()) {
-    throw Error(cat("the fed value of ", var.name(), " has an invalid LoD: ", lod_wrong));
+  if (!tensor.lod().empty()) {
+    const std::string wrong =
+        lod_problem(tensor.lod(), tensor.shape().rank() ? tensor.shape().at(0) : 1);
+    if (!wrong.empty()) {
+      throw Error(cat("the fed value of ", var.name(), " has an invalid LoD: ", wrong));
+    }
   }
   if (tensor.dtype() != var.dtype()) {
     if (!convertible(tensor.dtype(), var.dtype())) {

@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <set>
 
 #include "compile/memory_plan.h"
@@ -148,14 +147,22 @@ bool Frame::entry_facts_changed() {
   return changed;
 }
 
+void Frame::feed(size_t number, const Tensor& tensor) {
+  at(plan_.graph.feeds[number].value).tensor() = tensor;
+}
+
 void Frame::begin(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings) {
   promise(feeds.size() == plan_.graph.feeds.size(), "one value per feed");
+  for (size_t i = 0; i < feeds.size(); ++i) at(plan_.graph.feeds[i].value) = feeds[i];
+  begin_fed(scope, settings);
+}
+
+void Frame::begin_fed(Scope& scope, const RunSettings& settings) {
   settings_ = &settings;
   next_poll_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
   step_ = scope.step().load(std::memory_order_relaxed);
   bind_slots(scope);
   restart_iterations();
-  for (size_t i = 0; i < feeds.size(); ++i) at(plan_.graph.feeds[i].value) = feeds[i];
   if (entry_facts_changed()) segment_bound_.assign(segment_bound_.size(), false);
   segment_ = 0;
   next_ = -1;
@@ -175,6 +182,12 @@ void Frame::bind(const std::vector<Variable>& feeds, Scope& scope, const RunSett
 
 void Frame::run(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings) {
   begin(feeds, scope, settings);
+  run_segments();
+  finish();
+}
+
+void Frame::run(Scope& scope, const RunSettings& settings) {
+  begin_fed(scope, settings);
   run_segments();
   finish();
 }
@@ -537,13 +550,16 @@ void Frame::explain_partial_writes(Error& error, int failed) {
 
 std::vector<Variable> Frame::take_fetches() {
   std::vector<Variable> results;
-  std::map<int, size_t> given;  // slot -> the result that took its memory
-  for (const auto& fetch : plan_.graph.fetches) {
-    const int slot = plan_.slot_of[fetch.value];
+  results.reserve(plan_.graph.fetches.size());
+  const auto slot_of = [this](size_t i) { return plan_.slot_of[plan_.graph.fetches[i].value]; };
+  for (size_t i = 0; i < plan_.graph.fetches.size(); ++i) {
+    const int slot = slot_of(i);
     Variable& variable = *slots_[slot];
     results.emplace_back();
-    if (const auto it = given.find(slot); it != given.end()) {
-      results.back().copy_from(results[it->second]);
+    size_t first = 0;  // fetched under several names: the first took its memory
+    while (slot_of(first) != slot) ++first;
+    if (first < i) {
+      if (results[first].initialized()) results.back().copy_from(results[first]);
       continue;
     }
     const bool give = plan_.slots[slot].kind == SlotKind::own && variable.kind() == Kind::dense &&
@@ -553,7 +569,6 @@ std::vector<Variable> Frame::take_fetches() {
       continue;
     }
     // The caller gets the memory itself; the slot gets fresh memory for the next step.
-    given[slot] = results.size() - 1;
     Tensor& tensor = variable.tensor();
     results.back().tensor() = tensor;
     Tensor fresh(tensor.dtype(), tensor.shape());

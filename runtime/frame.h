@@ -31,6 +31,9 @@ class Frame : public RunContext {
 
   // Feeds by the plan's feed numbers; their memory is only read. Binds what is not bound yet.
   void run(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings);
+  // The same in two calls, without a list: each feed, then the run.
+  void feed(size_t number, const Tensor& tensor);
+  void run(Scope& scope, const RunSettings& settings);
   // The same in parts, for replicas: after begin, advance runs up to the next instruction where
   // replicas exchange values and returns its number; -1 when all have run, and then comes finish.
   void begin(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings);
@@ -77,6 +80,7 @@ class Frame : public RunContext {
     bool cut = false;  // worth sharing out: by shape alone, whoever runs it
   };
 
+  void begin_fed(Scope& scope, const RunSettings& settings);
   void bind_slots(Scope& scope);
   bool entry_facts_changed();
   void bind_segment(size_t index);

@@ -37,6 +37,15 @@ std::optional<DType> dtype_of_array(const py::dtype& dtype) {
   }
 }
 
+// numpy has one object for each native type: most arrays are known by it, without a question.
+std::optional<DType> usual_dtype(const py::dtype& dtype) {
+  static const PyObject* const float32 = py::dtype::of<float>().release().ptr();
+  static const PyObject* const int64 = py::dtype::of<int64_t>().release().ptr();
+  if (dtype.ptr() == float32) return DType::float32;
+  if (dtype.ptr() == int64) return DType::int64;
+  return std::nullopt;
+}
+
 }  // namespace
 
 py::object to_numpy(const Tensor& tensor) {
@@ -62,14 +71,15 @@ Tensor from_numpy(py::handle value) {
         .fix("pass a numpy array or a LoDTensor");
   }
   const py::dtype dtype = array.dtype();
-  const auto element = dtype_of_array(dtype);
+  const std::optional<DType> usual = usual_dtype(dtype);
+  const std::optional<DType> element = usual ? usual : dtype_of_array(dtype);
   if (!element) {
     throw Error(cat("numpy arrays of ", std::string(py::repr(dtype)), " cannot become tensors"))
         .fix(
             "convert the array with astype to bool, int8 to int64, uint8, float16, float32 or "
             "float64");
   }
-  if (!dtype.attr("isnative").cast<bool>())
+  if (!usual && !dtype.attr("isnative").cast<bool>())
     array = array.attr("astype")(dtype.attr("newbyteorder")("="));
   if (!(array.flags() & py::array::c_style)) {
     array = py::module_::import("numpy").attr("ascontiguousarray")(array);

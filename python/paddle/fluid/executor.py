@@ -150,8 +150,7 @@ class Executor:
         self.place = core.CPUPlace() if place is None else _get_paddle_place(place)
         self._engine = _C.Executor(self.place)
         self._closed = False
-        self._reads_of = {}  # (program id, version) -> its `read` ops
-        self._feed_ops_of = {}  # (program id, version) -> whether it has feed or fetch ops
+        self._io_of = (None, 0, False, [])  # of the program that ran last: see _program_io
 
     def close(self):
         """Releases what the executor holds; later runs are refused. May be called again."""
@@ -166,23 +165,14 @@ class Executor:
         program = program if program is not None else default_main_program()
         return _C.check_passes(program, feed or {}, scope, tolerance)[1]
 
-    def _has_feed_or_fetch_ops(self, program):
-        key = (program._id, program._version)
-        known = self._feed_ops_of.get(key)
-        if known is None:
-            self._feed_ops_of.clear()
-            known = any(op.type in ('feed', 'fetch') for op in program.global_block().ops)
-            self._feed_ops_of[key] = known
-        return known
-
-    def _reads(self, program):
-        """The `read` ops of a program: (reader, the variables it fills)."""
-        key = (program._id, program._version)
-        if key not in self._reads_of:
-            self._reads_of.clear()
-            self._reads_of[key] = [(op.input('Reader')[0], op.output('Out'))
-                                   for op in program.global_block().ops if op.type == 'read']
-        return self._reads_of[key]
+    def _program_io(self, program):
+        """(the program, its version, whether it has feed or fetch ops, its `read` ops as (reader,
+        the variables it fills))."""
+        ops = program.global_block().ops
+        reads = [(op.input('Reader')[0], op.output('Out')) for op in ops if op.type == 'read']
+        self._io_of = (program, program._version,
+                       any(op.type in ('feed', 'fetch') for op in ops), reads)
+        return self._io_of
 
     def run(self, program=None, feed=None, fetch_list=None, feed_var_name='feed',
             fetch_var_name='fetch', scope=None, return_numpy=True, use_program_cache=False,
@@ -211,10 +201,13 @@ class Executor:
         assert isinstance(fetch_list, (tuple, list)), \
             f'fetch_list must be a list or a tuple, got {type(fetch_list).__name__}'
         names, has_optimizers = _fetch_items(fetch_list)
-        if compiled is None and self._has_feed_or_fetch_ops(program):
+        known = self._io_of
+        if known[0] is not program or known[1] != program._version:
+            known = self._program_io(program)
+        _, _, has_feed_or_fetch_ops, reads = known
+        if compiled is None and has_feed_or_fetch_ops:
             _check_feed_ops(program, feed, feed_var_name)
             _check_fetch_ops(program, names)
-        reads = self._reads(program)
         if reads:
             devices = compiled._device_count() if compiled is not None else 1
             feed = _with_readers(program, reads, feed, devices)
