@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Training steps of the engine and of PyTorch, side by side.
 
-Fresh processes of each side take turns; the best pass of each is compared and every pass is printed.
+Fresh processes of each side take turns, on the same cores; the best pass of each is compared and
+every pass is printed. `toy_python` is the toy through paddle.fluid.
 The peer runs as well as it can: one OpenMP pool, pinned threads, a malloc that keeps what is freed,
 and for image nets also channels_last. Without a peer only the engine's times are printed.
 
@@ -19,7 +20,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = ('toy', 'fit_a_line', 'mlp', 'lenet', 'ngram', 'lstm', 'vgg16', 'resnet50')
+NAMES = ('toy_python', 'toy', 'fit_a_line', 'mlp', 'lenet', 'ngram', 'ctr_sgd', 'ctr_adagrad', 'lstm', 'vgg16',
+         'resnet50', 'transformer')
 IMAGES = ('lenet', 'vgg16', 'resnet50')
 
 
@@ -43,8 +45,14 @@ def find_peer(asked):
     return None
 
 
-def run(command, environment=None):
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+def run(command, environment=None, threads=None):
+    """The last line that a process prints, which stays on as many cores as it has threads."""
+    cores = sorted(os.sched_getaffinity(0))[:threads]
+
+    def pin():
+        os.sched_setaffinity(0, cores)
+
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, preexec_fn=pin)
     if done.returncode != 0:
         sys.exit(f'{" ".join(map(str, command))} failed:\n{done.stderr}')
     return json.loads(done.stdout.splitlines()[-1])
@@ -64,7 +72,14 @@ def passes(side):
 def compare(name, args, peer):
     common = [name, '--threads', args.threads, '--reps', args.reps, '--secs', args.secs]
     common = [str(word) for word in common]
-    sides = {'trireme': [([str(args.program), *common], None)]}
+    if name == 'toy_python':
+        build = args.program.parent.parent
+        where = os.pathsep.join([str(ROOT / 'python'), str(build / 'python')])
+        command = [args.python, str(ROOT / 'bench/steps/fluid_step.py'), *common]
+        sides = {'trireme': [(command, dict(os.environ, PYTHONPATH=where))]}
+        common[0] = 'toy'
+    else:
+        sides = {'trireme': [([str(args.program), *common], None)]}
     if peer:
         script = [peer[0], str(ROOT / 'bench/peers/torch_step.py'), *common]
         sides['torch'] = [(script, tuned_environment(args.threads))]
@@ -73,12 +88,16 @@ def compare(name, args, peer):
     results = {side: [] for side in sides}
     for _ in range(args.passes):
         for side, commands in sides.items():
-            results[side] += [run(*command) for command in commands]
+            results[side] += [run(*command, threads=args.threads) for command in commands]
     ours = min(one['ms'] for one in results['trireme'])
     others = [one['ms'] for side, all_ in results.items() if side != 'trireme' for one in all_]
     ratio = f'{min(others) / ours:6.2f}x' if others else '   -   '
-    print(f'{name:11} {ratio}  best {ours:.4g} ms' +
-          (f' against {min(others):.4g} ms' if others else ''))
+    line = f'{name:11} {ratio}  best {ours:.4g} ms'
+    if others:
+        spent = {side: min(one['cpu_ms'] for one in all_) for side, all_ in results.items()}
+        own = spent.pop('trireme')
+        line += f' against {min(others):.4g} ms; of CPU time {min(spent.values()) / own:.2f}x'
+    print(line)
     for side, all_ in results.items():
         cpu = min(one['cpu_ms'] for one in all_)
         rss = max(one['peak_rss_mb'] for one in all_)
@@ -94,6 +113,7 @@ def main():
     parser.add_argument('--secs', type=float, default=0.5)
     parser.add_argument('--program', type=Path, default=ROOT / 'build/release/bench/train_step')
     parser.add_argument('--peer-python', default=None)
+    parser.add_argument('--python', default='/usr/bin/python3', help='for toy_python')
     args = parser.parse_args()
     if not args.program.exists():
         sys.exit(f'{args.program} is not built: cmake --build --preset release --target bench')

@@ -1,6 +1,6 @@
 // How long one training step takes: build, warm up, then repeats of many steps. One JSON line.
 //
-// train_step NAME [--threads N] [--reps N] [--secs S] [--pin]
+// train_step NAME [--threads N] [--reps N] [--secs S] [--off PASS]... [--profile]
 #include <sched.h>
 #include <sys/resource.h>
 
@@ -15,6 +15,7 @@
 #include "core/flags.h"
 #include "cpu/onednn.h"
 #include "layers/defaults.h"
+#include "runtime/profiler.h"
 
 using namespace trireme;
 
@@ -38,6 +39,7 @@ int run(int count, char** words) {
   std::string name = "toy";
   int reps = 9;
   double secs = 1;
+  bool profile = false;
   RunOptions options{.threads = num_threads()};
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
@@ -46,6 +48,10 @@ int run(int count, char** words) {
       options.threads = std::atoi(value());
     else if (word == "--reps")
       reps = std::atoi(value());
+    else if (word == "--profile")
+      profile = true;
+    else if (word == "--off")
+      options.passes_off.emplace_back(value());
     else if (word == "--secs")
       secs = std::atof(value());
     else
@@ -71,6 +77,13 @@ int run(int count, char** words) {
   double before = now();
   step();
   const int steps = std::max(1, static_cast<int>(secs / (now() - before)));
+  if (profile) {
+    start_profiling();
+    for (int i = 0; i < steps; ++i) step();
+    std::printf("%s", profile_table(stop_profiling(), ProfileOrder::total).c_str());
+    std::printf("%d steps\n", steps);
+    return 0;
+  }
   std::vector<double> times;
   const double cpu_before = cpu_seconds();
   for (int r = 0; r < reps; ++r) {

@@ -1,5 +1,6 @@
 #include "bench/workloads.h"
 
+#include <cmath>
 #include <map>
 
 #include "core/error.h"
@@ -182,10 +183,95 @@ Workload lstm() {
           {{"words", words}, {"label", classes({32, 1}, 2, 1)}}};
 }
 
+// One encoder layer out of plain ops: attention of 8 heads, then two products with a relu between.
+Var& encoder_layer(Var& x, int64_t batch, int64_t length, int64_t width) {
+  constexpr int64_t kHeads = 8;
+  const auto dense = [](Var& in, int64_t size, const char* act = "") -> Var& {
+    return layers::fc(in, {.size = size, .num_flatten_dims = 2, .act = act});
+  };
+  const auto heads = [&](Var& in) -> Var& {
+    Var& split = layers::reshape(in, {batch, length, kHeads, width / kHeads});
+    return layers::transpose(split, {0, 2, 1, 3});
+  };
+  const std::vector<Var*> parts = layers::split(dense(x, 3 * width), 3, -1);
+  Var& query = heads(*parts[0]);
+  Var& key = heads(*parts[1]);
+  Var& value = heads(*parts[2]);
+  const double scale = 1 / std::sqrt(static_cast<double>(width / kHeads));
+  Var& weights = layers::softmax(layers::matmul(query, key, {.transpose_y = true, .alpha = scale}));
+  Var& mixed = layers::transpose(layers::matmul(weights, value), {0, 2, 1, 3});
+  Var& attended = dense(layers::reshape(mixed, {batch, length, width}), width);
+  Var& first = layers::layer_norm(layers::elementwise_add(x, attended), {.begin_norm_axis = 2});
+  Var& wide = dense(dense(first, 4 * width, "relu"), width);
+  return layers::layer_norm(layers::elementwise_add(first, wide), {.begin_norm_axis = 2});
+}
+
+Workload transformer() {
+  return {"transformer",
+          []() -> Var& {
+            Var* x = &layers::data("x", {64, 512});
+            for (int layer = 0; layer < 6; ++layer) x = &encoder_layer(*x, 8, 64, 512);
+            Var& loss = class_loss(layers::reshape(*x, {-1, 512}));
+            optimizer::Adam(0.0001).minimize(loss);
+            return loss;
+          },
+          {{"x", noise({8, 64, 512}, 0)}, {"label", classes({512, 1}, 512, 0)}}};
+}
+
+// Wide and deep: 26 slots share a table of a million rows; 13 dense features.
+Var& click_loss() {
+  Var& dense = layers::data("dense", {13});
+  Var& slots = layers::data("slots", {26, 1}, {.dtype = DType::int64});
+  Var& label = layers::data("label", {1});
+  Var& rows = layers::embedding(slots, {.size = {1000000, 10}, .is_sparse = true});
+  const std::vector<Var*> features{&layers::reshape(rows, {-1, 260}), &dense};
+  Var* deep = &layers::concat(features, 1);
+  for (int i = 0; i < 3; ++i) deep = &layers::fc(*deep, {.size = 400, .act = "relu"});
+  Var& logit =
+      layers::elementwise_add(layers::fc(*deep, {.size = 1}), layers::fc(dense, {.size = 1}));
+  return layers::mean(layers::sigmoid_cross_entropy_with_logits(logit, label));
+}
+
+Feeds click_feeds() {
+  Tensor label = noise({512, 1}, 2);
+  for (int64_t i = 0; i < 512; ++i) label.data<float>()[i] = label.data<float>()[i] > 0 ? 1 : 0;
+  return {{"dense", noise({512, 13}, 0)},
+          {"slots", classes({512, 26, 1}, 1000000, 1)},
+          {"label", label}};
+}
+
+Workload ctr_sgd() {
+  return {"ctr_sgd",
+          []() -> Var& {
+            Var& loss = click_loss();
+            optimizer::Sgd(0.01).minimize(loss);
+            return loss;
+          },
+          click_feeds()};
+}
+
+Workload ctr_adagrad() {
+  return {"ctr_adagrad",
+          []() -> Var& {
+            Var& loss = click_loss();
+            optimizer::Adagrad(0.01).minimize(loss);
+            return loss;
+          },
+          click_feeds()};
+}
+
 const std::map<std::string, Workload (*)()>& table() {
-  static const std::map<std::string, Workload (*)()> made{
-      {"toy", toy},     {"fit_a_line", fit_a_line}, {"mlp", mlp},           {"lenet", lenet},
-      {"ngram", ngram}, {"vgg16", vgg16},           {"resnet50", resnet50}, {"lstm", lstm}};
+  static const std::map<std::string, Workload (*)()> made{{"toy", toy},
+                                                          {"fit_a_line", fit_a_line},
+                                                          {"mlp", mlp},
+                                                          {"lenet", lenet},
+                                                          {"ngram", ngram},
+                                                          {"vgg16", vgg16},
+                                                          {"resnet50", resnet50},
+                                                          {"lstm", lstm},
+                                                          {"transformer", transformer},
+                                                          {"ctr_sgd", ctr_sgd},
+                                                          {"ctr_adagrad", ctr_adagrad}};
   return made;
 }
 

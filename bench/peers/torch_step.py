@@ -37,6 +37,56 @@ class Sentiment(nn.Module):
         return self.out(self.lstm(self.table(words))[0].max(1)[0])
 
 
+class Attention(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.into = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        each = width // self.heads
+        query, key, value = (part.view(batch, length, self.heads, each).transpose(1, 2)
+                             for part in self.into(x).chunk(3, -1))
+        weights = torch.softmax(torch.matmul(query, key.transpose(-1, -2)) * each ** -0.5, -1)
+        return self.out(torch.matmul(weights, value).transpose(1, 2).reshape(x.shape))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.attention = Attention(width, heads)
+        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        x = self.first(x + self.attention(x))
+        return self.second(x + self.down(F.relu(self.up(x))))
+
+
+class Encoder(nn.Sequential):
+    def __init__(self):
+        super().__init__(*[EncoderLayer(512, 8) for _ in range(6)])
+
+    def forward(self, x):
+        return super().forward(x).flatten(0, 1)
+
+
+class Clicks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(1000000, 10, sparse=True)
+        self.wide = nn.Linear(13, 1)
+        sizes = [nn.Linear(273, 400), nn.ReLU(), nn.Linear(400, 400), nn.ReLU()]
+        self.deep = nn.Sequential(*sizes, nn.Linear(400, 400), nn.ReLU(), nn.Linear(400, 1))
+
+    def forward(self, batch):
+        dense, slots = batch
+        both = torch.cat([self.table(slots).flatten(1), dense], 1)
+        return (self.deep(both) + self.wide(dense)).squeeze(1)
+
+
 class Bottleneck(nn.Module):
     def __init__(self, given, maps, stride):
         super().__init__()
@@ -90,7 +140,7 @@ def make(name):
         return torch.optim.SGD(parameters, 0.01, momentum=0.9)
 
     def adam(parameters):
-        return torch.optim.Adam(parameters, 1e-3)
+        return torch.optim.Adam(parameters, 1e-4 if name == 'transformer' else 1e-3)
 
     def classes(count, rows):
         label = torch.randint(count, (rows,))
@@ -117,6 +167,17 @@ def make(name):
         return resnet50(), momentum, torch.randn(8, 3, 224, 224), classes(1000, 8)
     if name == 'lstm':
         return Sentiment(), adam, torch.randint(5147, (32, 100)), classes(2, 32)
+    if name == 'transformer':
+        return Encoder(), adam, torch.randn(8, 64, 512), classes(512, 512)
+    if name in ('ctr_sgd', 'ctr_adagrad'):
+        label = torch.rand(512).round()
+        batch = torch.randn(512, 13), torch.randint(1000000, (512, 26))
+
+        def adagrad(parameters):
+            return torch.optim.Adagrad(parameters, 0.01)
+
+        return (Clicks(), sgd if name == 'ctr_sgd' else adagrad, batch,
+                lambda out: F.binary_cross_entropy_with_logits(out, label))
     raise SystemExit(f'there is no workload {name}')
 
 
