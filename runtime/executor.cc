@@ -334,6 +334,11 @@ bool all_plain(const Feeds& feeds) {
   });
 }
 
+// Every op's results are looked at: none may be hidden inside a fused node.
+void keep_apart_for_checks(RunOptions& options) {
+  if (checks_nan_inf()) options.passes_off.emplace_back("fuse_elementwise");
+}
+
 // Runs that write persistables exclude each other; runs that only read go side by side.
 template <class Run>
 void locked(Scope& scope, bool writes, Run run) {
@@ -351,6 +356,7 @@ void locked(Scope& scope, bool writes, Run run) {
 std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
                                     const std::vector<std::string>& fetches, RunOptions options) {
   check_can_run(program);
+  keep_apart_for_checks(options);
   Scope& scope = options.scope ? *options.scope : global_scope();
   // A steady step's feeds were checked when its plan was made: with the same facts they need no
   // second look.
@@ -498,6 +504,7 @@ std::vector<Replicas::Result> Executor::run_parallel(const Program& program,
                                                      const ParallelOptions& parallel,
                                                      RunOptions options) {
   check_can_run(program);
+  keep_apart_for_checks(options);
   promise(!feeds.empty(), "feeds for at least one device");
   // Alone, only a loss gradient that the caller feeds makes a difference.
   if (feeds.size() == 1 && parallel.loss_gradient != LossGradient::fed) {

@@ -7,6 +7,7 @@
 #include "compile/lower.h"
 #include "compile/passes.h"
 #include "compile/pipeline.h"
+#include "core/flags.h"
 #include "core/random.h"
 #include "core/text.h"
 #include "ir/unique_name.h"
@@ -111,6 +112,20 @@ TEST(FuseElementwise, AWrongFeedIsExplainedByTheOpThatMinds) {
   });
   EXPECT_THAT(text, HasSubstr("elementwise_add"));
   EXPECT_THAT(text, HasSubstr("[5, 3]"));
+}
+
+// relu makes a zero of what is no number: fused, the sum would not be looked at.
+TEST(FuseElementwise, IsLeftOutWhereEveryResultIsChecked) {
+  Chain chain({{"x", {3}}, {"y", {3}}});
+  const std::string last = chain.op("relu", {chain.op("elementwise_div", {"x", "y"})});
+  const Feeds feeds{{"x", floats({3}, {0, 1, 2})}, {"y", floats({3}, {0, 1, 2})}};
+  Executor exe;
+  exe.run(*chain.program, feeds, {last});
+  set_flag("check_nan_inf", true);
+  const std::string text = error_of([&] { exe.run(*chain.program, feeds, {last}); });
+  set_flag("check_nan_inf", false);
+  EXPECT_THAT(text, HasSubstr("elementwise_div"));
+  EXPECT_THAT(text, HasSubstr("holds nan or inf"));
 }
 
 TEST(FuseElementwise, AnUpdateIsWrittenOverItsParameter) {
