@@ -257,7 +257,7 @@ const Optimizer& required(const std::shared_ptr<Optimizer>& inner) {
 
 OptimizerWithMixedPrecision::OptimizerWithMixedPrecision(std::shared_ptr<Optimizer> inner,
                                                          DecorateOptions options)
-    : Optimizer("mixed_precision", required(inner).learning_rate(), inner->options()),
+    : Optimizer("mixed_precision", required(inner).learning_rate(), required(inner).options()),
       inner_(std::move(inner)),
       amp_(std::move(options)) {}
 
