@@ -56,6 +56,7 @@ int conv_slices(const ConvSizes& s, ConvPass pass) {
 
 #ifdef TRIREME_HAVE_ONEDNN
 
+#include <csignal>
 #include <cstring>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
@@ -71,11 +72,34 @@ using dnnl::memory;
 using Desc = memory::desc;
 using Tag = memory::format_tag;
 
+// The library's generated code keeps numbers below the stack pointer, farther than the system
+// spares when a signal arrives: a handler on the same stack would write over them. So the thread
+// gets a stack for signals, once; Python and most libraries ask for handlers to run there.
+void give_signals_a_stack() {
+  struct Own {
+    std::vector<std::byte> memory;
+    Own() {
+      stack_t present{};
+      if (sigaltstack(nullptr, &present) != 0 || !(present.ss_flags & SS_DISABLE)) return;
+      memory.resize(size_t{64} << 10);
+      const stack_t made{.ss_sp = memory.data(), .ss_flags = 0, .ss_size = memory.size()};
+      sigaltstack(&made, nullptr);
+    }
+    ~Own() {
+      if (memory.empty()) return;
+      const stack_t none{.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
+      sigaltstack(&none, nullptr);
+    }
+  };
+  thread_local Own own;
+}
+
 // For as long as it lives, the library works on the calling thread alone. The caller's own setting
 // comes back: the thread may be an application's.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) {
+    give_signals_a_stack();
     if (before_ != 1) omp_set_num_threads(1);
   }
   ~OneThread() {
