@@ -64,6 +64,7 @@ class Cutter {
       note_mean(node);
       cut_.replica.nodes.push_back(std::move(node));
     }
+    for (int feed : cut_.passed) cut_.update.feeds.push_back(whole_.feeds[feed]);
     renumber(cut_.replica);
     renumber(cut_.update);
   }
@@ -113,6 +114,12 @@ class Cutter {
   // scope).
   void cross(int value, const Node& reader) {
     if (is_entry(value) || crossed_.contains(value)) return;
+    for (size_t i = 0; i < whole_.feeds.size(); ++i) {
+      if (whole_.feeds[i].value != value) continue;
+      if (std::find(cut_.passed.begin(), cut_.passed.end(), i) == cut_.passed.end())
+        cut_.passed.push_back(static_cast<int>(i));
+      return;
+    }
     const ValueInfo& info = whole_.values[value].info;
     const bool gradient = info.name.find(kGradSuffix) != std::string::npos;
     if (!gradient) {

@@ -14,6 +14,8 @@ struct ParallelGraphs {
   Graph update;   // learning rate, clip, regularize, optimize; empty for inference
   // Gradients: replica.kept[i] of all replicas, summed in replica order, is update.feeds[i].
   size_t gradients = 0;
+  // update.feeds[gradients + i] is the user's feed passed[i], equal on all replicas.
+  std::vector<int> passed;
   // The replica's feed that takes the weight of its share of the loss: -1 when there is no backward
   // part, or when the caller feeds the loss gradient.
   int loss_weight_feed = -1;

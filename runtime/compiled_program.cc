@@ -1,6 +1,7 @@
 #include "runtime/compiled_program.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/flags.h"
 #include "core/text.h"
@@ -22,6 +23,33 @@ LossGradient loss_gradient(GradientScaleStrategy strategy) {
       break;
   }
   return LossGradient::weighted;
+}
+
+// A program without backward is for testing, so what it writes into a parameter is likely a slip:
+// an optimizer that was not pruned, or batch_norm that was not cloned for test.
+void warn_of_written_parameters(const Program& program) {
+  for (const Op* op : program.global_block().ops()) {
+    if (op->attr_or<bool>("is_test", false) || op->attr_or<bool>("use_global_stats", false))
+      continue;
+    for (const std::string& name : op->output_names()) {
+      const Var* var = program.global_block().find_var(name);
+      if (!var || !var->is_parameter()) continue;
+      const SourceLine& line = op->line();
+      warn(cat("the program has no backward part, but ", op->type(), " writes the parameter ", name,
+               line.known() ? cat(", asked for at ", line.file, ":", line.line) : "",
+               ": test with program.clone(for_test=True)"));
+    }
+  }
+}
+
+// What the user feeds into a variable that outlives the step is not part of a batch.
+std::set<std::string> persistable_feeds(const Program& program, const Feeds& feeds) {
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : feeds) {
+    const Var* var = program.global_block().find_var(name);
+    if (var && var->persistable()) names.insert(name);
+  }
+  return names;
 }
 
 }  // namespace
@@ -78,6 +106,8 @@ void CompiledProgram::with_data_parallel(const DataParallel& options) {
                       gradient.substr(0, gradient.size() - kGradSuffix.size())))
           .fix("pass the name of the loss that minimize was called on");
     }
+  } else {
+    warn_of_written_parameters(*program_);
   }
   devices_ = static_cast<int>(options.places.size());
   data_parallel_ = true;
@@ -110,8 +140,10 @@ std::vector<Replicas::Result> CompiledProgram::run(Executor& executor, const Fee
                                                    RunOptions options) {
   if (shards() == 1) return run(executor, std::vector<Feeds>{feeds}, fetches, std::move(options));
   int used = shards();
+  const std::set<std::string> whole = persistable_feeds(*program_, feeds);
   if (!trains()) {
     for (const auto& [name, tensor] : feeds) {
+      if (whole.contains(name)) continue;
       used = static_cast<int>(std::clamp<int64_t>(sample_count(tensor), 1, used));
     }
     if (used < shards()) {
@@ -123,8 +155,8 @@ std::vector<Replicas::Result> CompiledProgram::run(Executor& executor, const Fee
     return executor.run_parallel(*program_, std::vector<Feeds>(static_cast<size_t>(used)), fetches,
                                  parallel_options(), with_threads(std::move(options)));
   }
-  return executor.run_parallel(*program_, split_feeds(feeds, used), fetches, parallel_options(),
-                               with_threads(std::move(options)));
+  return executor.run_parallel(*program_, split_feeds(feeds, used, whole), fetches,
+                               parallel_options(), with_threads(std::move(options)));
 }
 
 std::vector<Replicas::Result> CompiledProgram::run(Executor& executor,

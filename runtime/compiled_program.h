@@ -19,11 +19,11 @@ class CompiledProgram {
   explicit CompiledProgram(std::shared_ptr<Program> program, BuildStrategy build = {});
 
   struct DataParallel {
-    std::string loss_name;
-    std::optional<BuildStrategy> build_strategy;  // replaces the constructor's
-    ExecutionStrategy exec_strategy;
+    std::string loss_name = {};
+    std::optional<BuildStrategy> build_strategy = {};  // replaces the constructor's
+    ExecutionStrategy exec_strategy = {};
     const CompiledProgram* share_vars_from = nullptr;
-    std::vector<Place> places;  // empty: CPU_NUM devices
+    std::vector<Place> places = {};  // empty: CPU_NUM devices
   };
   // Once only. Checks the strategies, the places and, where the program trains, that the loss can
   // be found: by its name, or by its role when no name is given.

@@ -339,6 +339,15 @@ void keep_apart_for_checks(RunOptions& options) {
   if (checks_nan_inf()) options.passes_off.emplace_back("fuse_elementwise");
 }
 
+// What is fed to a state or a gradient is not the batch.
+int64_t samples_fed(const Program& program, const Feeds& feeds) {
+  for (const auto& [name, tensor] : feeds) {
+    if (!program.global_block().var(name).persistable() && !name.ends_with(kGradSuffix))
+      return sample_count(tensor);
+  }
+  return 1;
+}
+
 // Runs that write persistables exclude each other; runs that only read go side by side.
 template <class Run>
 void locked(Scope& scope, bool writes, Run run) {
@@ -423,7 +432,7 @@ Executor::Prepared Executor::ready(const Program& program, const std::vector<Fee
   made.compiled = compiled_for(program, std::move(key), options);
   for (const Feeds& device : checked) {
     made.inputs.push_back(inputs_for(made.compiled->feed_names, device));
-    made.samples.push_back(device.empty() ? 1 : sample_count(device.begin()->second));
+    made.samples.push_back(samples_fed(program, device));
   }
   return made;
 }
@@ -557,6 +566,18 @@ void Executor::drop_temporaries(const Program& program) {
     entry->idle.clear();
     if (entry->replicas) entry->replicas->drop_temporaries();
   }
+}
+
+size_t Executor::arena_bytes(const Program& program) {
+  std::lock_guard lock(mutex_);
+  size_t bytes = 0;
+  for (const auto& entry : cache_) {
+    if (entry->key.program != program.id()) continue;
+    std::lock_guard frames(entry->mutex);
+    for (const auto& frame : entry->idle) bytes += frame->arena_bytes();
+    if (entry->replicas) bytes += entry->replicas->arena_bytes();
+  }
+  return bytes;
 }
 
 Tensor Executor::run_one(const Program& program, const Feeds& feeds, const std::string& fetch,

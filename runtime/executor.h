@@ -81,6 +81,7 @@ class Executor {
                         RunOptions options = {});
   std::vector<PlanSignature> plans_of(const Program& program) const;  // those that have run
   void drop_temporaries(const Program& program);  // memory kept between steps of its plans
+  size_t arena_bytes(const Program& program);     // what that is now
   // The plan that ran last for this program: passes, memory with its largest owners, kernels.
   std::string report(const Program& program) const;
   void close();  // later runs are refused; may be called again

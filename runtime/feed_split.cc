@@ -38,17 +38,37 @@ int64_t sample_count(const Tensor& tensor) {
   return tensor.shape().rank() == 0 ? 1 : tensor.shape().at(0);
 }
 
-std::vector<Feeds> split_feeds(const Feeds& feeds, int devices) {
+std::vector<Feeds> split_feeds(const Feeds& feeds, int devices,
+                               const std::set<std::string>& whole) {
   std::vector<Feeds> split(static_cast<size_t>(devices));
+  const auto rows_of_samples = [&](const std::string& name) {
+    return !whole.contains(name) && !name.ends_with(kGradSuffix);
+  };
+  const std::string* fewest = nullptr;
   for (const auto& [name, tensor] : feeds) {
-    const int64_t samples = sample_count(tensor);
-    if (samples < devices) {
-      throw Error(cat("feed of ", name, " has ", samples, " samples for ", devices, " devices"))
+    const int64_t count = sample_count(tensor);
+    if (!whole.contains(name) && count < devices) {
+      throw Error(cat("feed of ", name, " has ", count, " samples for ", devices, " devices"))
           .fix("drop a last batch that is smaller than the number of devices (drop_last=True)");
     }
+    if (rows_of_samples(name) && (!fewest || count < sample_count(feeds.at(*fewest))))
+      fewest = &name;
+  }
+  for (const auto& [name, tensor] : feeds) {
+    const int64_t count = sample_count(tensor);
+    int64_t samples = count;
+    if (rows_of_samples(name)) samples = sample_count(feeds.at(*fewest));
+    if (!whole.contains(name) && count % samples != 0) {
+      throw Error(cat("feed of ", name, " has ", count, " samples and feed of ", *fewest, " has ",
+                      samples, ": they cannot be shared out over ", devices, " devices alike"))
+          .fix("feed equal numbers of samples, or a list with one dict per device");
+    }
+    const int64_t rows = whole.contains(name) ? 1 : count / samples;  // of one sample
     for (int64_t i = 0; i < devices; ++i) {
       split[static_cast<size_t>(i)].emplace(
-          name, slice_samples(tensor, i * samples / devices, (i + 1) * samples / devices));
+          name, whole.contains(name) ? tensor
+                                     : slice_samples(tensor, i * samples / devices * rows,
+                                                     (i + 1) * samples / devices * rows));
     }
   }
   return split;
@@ -90,6 +110,56 @@ Tensor join_pieces(const std::string& name, const std::vector<Tensor>& pieces) {
   }
   joined.set_lod(std::move(lod));
   return joined;
+}
+
+Tensor join_pieces(const std::string& name, const Replicas::Result& result) {
+  std::vector<Tensor> pieces;
+  for (const Variable& piece : result.by_device) pieces.push_back(piece.tensor());
+  return join_pieces(name, pieces);
+}
+
+TensorArray join_arrays(const std::string& name, const std::vector<Variable>& pieces) {
+  TensorArray joined;
+  for (size_t i = 0; i < pieces.front().array().size(); ++i) {
+    std::vector<Tensor> elements;
+    for (const Variable& piece : pieces) {
+      if (piece.array().size() != pieces.front().array().size()) {
+        throw Error(cat("the devices' results of ", name, " cannot be joined: arrays of ",
+                        pieces.front().array().size(), " and ", piece.array().size(), " tensors"))
+            .fix("fetch with return_merged=False");
+      }
+      elements.push_back(piece.array()[i]);
+    }
+    joined.push_back(join_pieces(cat(name, "[", i, "]"), elements));
+  }
+  return joined;
+}
+
+Tensor mean_of_pieces(const std::string& name, const std::vector<Tensor>& pieces,
+                      const std::vector<double>& shares) {
+  if (pieces.size() == 1) return pieces.front();
+  const Tensor& first = pieces.front();
+  const bool alike = std::all_of(pieces.begin(), pieces.end(), [&](const Tensor& piece) {
+    return piece.dtype() == first.dtype() && piece.shape() == first.shape();
+  });
+  if (!alike || (first.dtype() != DType::float32 && first.dtype() != DType::float64)) {
+    std::vector<std::string> all;
+    for (const Tensor& each : pieces) all.push_back(each.describe());
+    throw Error(cat("the devices' results of ", name, " have no mean: ", join(all, "; ")))
+        .fix("fetch what has one shape on every device, such as a loss or a parameter");
+  }
+  const auto mean_as = [&]<class T>(T*) {
+    Tensor mean(first.dtype(), first.shape());
+    for (int64_t i = 0; i < first.numel(); ++i) {
+      double sum = 0;
+      for (size_t p = 0; p < pieces.size(); ++p)
+        sum += shares[p] * static_cast<double>(pieces[p].data<T>()[i]);
+      mean.data<T>()[i] = static_cast<T>(sum);
+    }
+    return mean;
+  };
+  return first.dtype() == DType::float32 ? mean_as(static_cast<float*>(nullptr))
+                                         : mean_as(static_cast<double*>(nullptr));
 }
 
 }  // namespace trireme

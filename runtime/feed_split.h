@@ -1,6 +1,8 @@
 // Shares a batch out over devices, and puts fetched pieces together again.
 #pragma once
 
+#include <set>
+#include <string>
 #include <vector>
 
 #include "runtime/executor.h"
@@ -8,14 +10,27 @@
 namespace trireme {
 
 // Device i of d gets samples [floor(i*n/d), floor((i+1)*n/d)): three over two are one and two. With
-// LoD the samples are the sequences of the outermost level. Pieces share the batch's memory. Fewer
-// samples than devices, or feeds that disagree on how many there are: an Error with the counts.
-std::vector<Feeds> split_feeds(const Feeds& feeds, int devices);
+// LoD the samples are the sequences of the outermost level. Pieces share the batch's memory. A feed
+// may have several rows per sample: its count is then a multiple of the smallest count. Feeds named
+// in `whole` go to every device as they are; gradients are split by their own count. Fewer samples
+// than devices, or feeds that disagree on how many there are: an Error with the counts.
+std::vector<Feeds> split_feeds(const Feeds& feeds, int devices,
+                               const std::set<std::string>& whole = {});
 
 // Samples of one tensor: sequences of the outermost LoD level, else rows.
 int64_t sample_count(const Tensor& tensor);
 
 // Joined along dimension 0 in device order, LoD too.
 Tensor join_pieces(const std::string& name, const std::vector<Tensor>& pieces);
+
+Tensor join_pieces(const std::string& name, const Replicas::Result& result);
+
+// Arrays of tensors, element by element.
+TensorArray join_arrays(const std::string& name, const std::vector<Variable>& pieces);
+
+// Their mean, each weighted by its device's share: of a loss, what one device would have computed
+// on the whole batch. Only floating-point values of one shape have a mean.
+Tensor mean_of_pieces(const std::string& name, const std::vector<Tensor>& pieces,
+                      const std::vector<double>& shares);
 
 }  // namespace trireme

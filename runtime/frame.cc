@@ -106,7 +106,12 @@ void Frame::bind_slots(Scope& scope) {
   for (size_t s = 0; s < plan_.slots.size(); ++s) {
     if (plan_.slots[s].kind != SlotKind::state) continue;
     const std::string& name = plan_.graph.states[plan_.slots[s].index].name;
-    Variable* variable = scope.find(name);
+    Variable* variable = nullptr;
+    if (local_states_) {
+      if (const auto it = local_states_->find(name); it != local_states_->end())
+        variable = &it->second;
+    }
+    if (!variable) variable = scope.find(name);
     if (!variable) {
       Scope* root = &scope;
       while (root->parent()) root = root->parent();
@@ -180,6 +185,17 @@ void Frame::bind(const std::vector<Variable>& feeds, Scope& scope, const RunSett
   }
 }
 
+bool Frame::known_before_run(int value) const {
+  if (!facts_[value].shape.known()) return false;
+  const int node = plan_.graph.values[value].node;
+  if (node < 0) return true;  // fed, or a state
+  if (!segment_bound_[0] || !plan_.segments[0].reads_values.empty()) return false;
+  for (int i = plan_.segments[0].begin; i < plan_.segments[0].end; ++i) {
+    if (plan_.instructions[i].node == node) return !plan_.instructions[i].late;
+  }
+  return false;
+}
+
 void Frame::run(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings) {
   begin(feeds, scope, settings);
   run_segments();
@@ -214,6 +230,7 @@ int Frame::advance() {
       next_ = segment.begin;
     }
     while (next_ < segment.end) {
+      if (settings_->stop && settings_->stop->load(std::memory_order_relaxed)) throw RunStopped{};
       const int index = next_++;
       if (settings_->meets && plan_.instructions[index].exchange) return index;
       run_instruction(index);

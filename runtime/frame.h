@@ -1,9 +1,12 @@
 // One running instance of a plan: its memory, and the plan bound to shapes and to a scope's slots.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "compile/plan.h"
@@ -23,7 +26,14 @@ struct RunSettings {
   size_t cut_bytes = kCutBytes;  // instructions that touch less run whole
   bool counts_step = true;       // a run that writes states is one training step
   bool meets = false;            // advance() stops where replicas exchange values
+  const std::atomic<bool>* stop = nullptr;  // set by others: the run ends with RunStopped
 };
+
+// A run ended because another one failed; that one's error is the news.
+struct RunStopped {};
+
+// States of one replica: what it writes for itself, instead of the scope's variable of that name.
+using LocalStates = std::map<std::string, Variable>;
 
 class Frame : public RunContext {
  public:
@@ -43,10 +53,14 @@ class Frame : public RunContext {
   Tensor& received(int exchange) { return bound_[exchange].outs[0]->tensor(); }
   // Its number among the replicas, and where its random numbers begin, by instruction.
   void set_replica(int number, std::vector<Draw> draws);
+  // Looked up before the scope's, by every later bind; must outlive the frame.
+  void use_local_states(LocalStates* states) { local_states_ = states; }
   // Only binds, as far as shapes are known before the run.
   void bind(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings);
   // After bind: what is known of a value. After run: what a kept value holds.
   const ValueInfo& facts(int value) const { return facts_[value]; }
+  // After bind: its shape is that of the coming run, not one that another run left behind.
+  bool known_before_run(int value) const;
   const Variable& value(int value) { return at(value); }
   // After run: one per fetch, with memory of its own.
   std::vector<Variable> take_fetches();
@@ -122,6 +136,7 @@ class Frame : public RunContext {
   std::shared_ptr<Buffer> scratch_;   // of the instruction that runs; as large as any asks for
 
   Scope* scope_ = nullptr;
+  LocalStates* local_states_ = nullptr;
   uint64_t bound_scope_id_ = 0;
   uint64_t bound_epoch_ = 0;
   const RunSettings* settings_ = nullptr;

@@ -1,7 +1,11 @@
 #include "runtime/replicas.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 #include <cstring>
+#include <exception>
+#include <mutex>
 #include <numeric>
 
 #include "compile/graphviz.h"
@@ -27,6 +31,20 @@ void add_dense(Tensor& sum, const Tensor& term, int part, int parts) {
       return add_slice(sum.data<double>(), term.data<double>(), begin, end);
     default:
       throw InternalError(cat("a gradient of type ", name_of(sum.dtype())));
+  }
+}
+
+template <class T>
+void multiply_all(T* data, int64_t count, double factor) {
+  for (int64_t i = 0; i < count; ++i) data[i] = static_cast<T>(data[i] * factor);
+}
+
+// In place: the handle shares its memory.
+void multiply(Tensor tensor, double factor) {
+  if (tensor.dtype() == DType::float32) {
+    multiply_all(tensor.data<float>(), tensor.numel(), factor);
+  } else {
+    multiply_all(tensor.data<double>(), tensor.numel(), factor);
   }
 }
 
@@ -118,46 +136,55 @@ Replicas::Replicas(ParallelGraphs graphs, int devices, const Options& options)
   }
   if (!graphs_.update.nodes.empty() || !graphs_.update.fetches.empty()) {
     update_ = make_plan(std::move(graphs_.update));
-    update_frame_ = std::make_unique<Frame>(*update_);
   }
-  for (int i = 0; i < devices; ++i) frames_.push_back(std::make_unique<Frame>(*replica_));
-}
-
-void Replicas::make_local_scopes(Scope& scope) {
-  if (scope_id_ == scope.id()) return;
-  scope_id_ = scope.id();
-  scopes_ = {&scope};
-  for (size_t i = 1; i < frames_.size(); ++i) scopes_.push_back(&scope.new_scope());
+  states_.resize(static_cast<size_t>(devices));
   for (const auto& state : replica_->graph.states) {
     if (state.exit < 0 || state.exit == state.entry) continue;
+    for (int i = 1; i < devices; ++i) states_[i][state.name];
+  }
+  frames_.resize(static_cast<size_t>(devices));
+  drop_temporaries();
+}
+
+// Every replica starts a step from the run scope's values, whoever wrote them last.
+void Replicas::copy_states(Scope& scope) {
+  for (const auto& state : replica_->graph.states) {
+    if (state.exit < 0 || state.exit == state.entry) continue;
+    const Variable* original = scope.find(state.name);
     for (size_t i = 1; i < frames_.size(); ++i) {
-      Variable& copy = scopes_[i]->var(state.name);
-      const Variable* original = scope.find(state.name);
-      if (original && original->kind() == Kind::dense && original->initialized()) {
-        copy.tensor() = original->tensor().clone();
+      Variable& copy = states_[i].at(state.name);
+      if (original && original->initialized()) {
+        copy.copy_from(*original);
+      } else {
+        copy.clear();
       }
     }
   }
 }
 
+namespace {
+
+std::vector<double> shares_of(std::vector<double> amounts) {
+  const double all = std::accumulate(amounts.begin(), amounts.end(), 0.0);
+  for (double& amount : amounts)
+    amount = all > 0 ? amount / all : 1.0 / static_cast<double>(amounts.size());
+  return amounts;
+}
+
+}  // namespace
+
 // A replica's share of what the loss averages over: elements of the mean's operand where its size
 // is known before the run, else samples.
-std::vector<double> Replicas::weights(const std::vector<int64_t>& samples) const {
-  std::vector<double> shares(samples.begin(), samples.end());
-  if (graphs_.averaged_value >= 0) {
-    bool known = true;
-    std::vector<double> elements;
-    for (const auto& frame : frames_) {
-      const Shape& shape = frame->facts(graphs_.averaged_value).shape;
-      known &= shape.known();
-      elements.push_back(static_cast<double>(shape.count()));
-    }
-    if (known) shares = std::move(elements);
+Replicas::Weights Replicas::weights(const std::vector<int64_t>& samples) const {
+  const int averaged = graphs_.averaged_value;
+  const bool known = averaged >= 0 && std::all_of(frames_.begin(), frames_.end(), [&](auto& frame) {
+                       return frame->known_before_run(averaged);
+                     });
+  std::vector<double> amounts(samples.begin(), samples.end());
+  for (size_t i = 0; known && i < frames_.size(); ++i) {
+    amounts[i] = static_cast<double>(frames_[i]->facts(averaged).shape.count());
   }
-  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
-  for (double& share : shares)
-    share = all > 0 ? share / all : 1.0 / static_cast<double>(shares.size());
-  return shares;
+  return {.shares = shares_of(std::move(amounts)), .exact = known || averaged < 0};
 }
 
 namespace {
@@ -176,7 +203,7 @@ RunSettings settings_of_one(const RunSettings& settings) {
 // The feeds with the loss's weight among them. All frames are bound: sizes decide the weights.
 std::vector<std::vector<Variable>> Replicas::weighted_inputs(
     const std::vector<std::vector<Variable>>& feeds, const std::vector<int64_t>& samples,
-    const RunSettings& alone, std::vector<double>& shares) {
+    Scope& scope, const RunSettings& alone, Weights& used) {
   std::vector<std::vector<Variable>> inputs = feeds;
   const int weight_at = graphs_.loss_weight_feed;
   for (auto& input : inputs) {
@@ -185,11 +212,11 @@ std::vector<std::vector<Variable>> Replicas::weighted_inputs(
     const ValueInfo& info = replica_->graph.values[replica_->graph.feeds[weight_at].value].info;
     input[weight_at].tensor() = filled(info.dtype, {1}, 1.0);
   }
-  for (size_t i = 0; i < frames_.size(); ++i) frames_[i]->bind(inputs[i], *scopes_[i], alone);
-  shares = weights(samples);
+  for (size_t i = 0; i < frames_.size(); ++i) frames_[i]->bind(inputs[i], scope, alone);
+  used = weights(samples);
   for (size_t i = 0; weight_at >= 0 && options_.weighted && i < frames_.size(); ++i) {
     Tensor& weight = inputs[i][weight_at].tensor();
-    weight = filled(weight.dtype(), {1}, shares[i]);
+    weight = filled(weight.dtype(), {1}, used.shares[i]);
   }
   return inputs;
 }
@@ -197,35 +224,49 @@ std::vector<std::vector<Variable>> Replicas::weighted_inputs(
 void Replicas::bind(const std::vector<std::vector<Variable>>& feeds,
                     const std::vector<int64_t>& samples, Scope& scope,
                     const RunSettings& settings) {
-  make_local_scopes(scope);
-  std::vector<double> shares;
-  weighted_inputs(feeds, samples, settings_of_one(settings), shares);
+  copy_states(scope);
+  Weights used;
+  weighted_inputs(feeds, samples, scope, settings_of_one(settings), used);
 }
 
 std::vector<Replicas::Result> Replicas::run(const std::vector<std::vector<Variable>>& feeds,
                                             const std::vector<int64_t>& samples, Scope& scope,
                                             const RunSettings& settings) {
-  make_local_scopes(scope);
+  try {
+    return step(feeds, samples, scope, settings);
+  } catch (...) {
+    drop_temporaries();
+    throw;
+  }
+}
+
+std::vector<Replicas::Result> Replicas::step(const std::vector<std::vector<Variable>>& feeds,
+                                             const std::vector<int64_t>& samples, Scope& scope,
+                                             const RunSettings& settings) {
+  copy_states(scope);
   const RunSettings alone = settings_of_one(settings);
-  std::vector<double> shares;
-  const auto inputs = weighted_inputs(feeds, samples, alone, shares);
+  Weights used;
+  const auto inputs = weighted_inputs(feeds, samples, scope, alone, used);
   place_draws();
-  run_replicas(inputs, alone, settings.team ? settings.team->team() : nullptr);
+  run_replicas(inputs, alone, scope, settings.team ? settings.team->team() : nullptr);
   std::vector<std::vector<Variable>> fetched;
   for (const auto& frame : frames_) fetched.push_back(frame->take_fetches());
 
+  if (!used.exact && options_.weighted) correct_weights(used);
+  const std::vector<double>& shares = used.shares;
   std::vector<Variable> once;
   if (update_) {
     std::vector<Variable> sums(graphs_.gradients);
     sum_gradients(sums, settings);
+    for (int number : graphs_.passed) sums.push_back(common_feed(number, feeds));
     update_frame_->run(sums, scope, settings);
     once = update_frame_->take_fetches();
   }
-  merge_states(shares);
+  merge_states(scope, shares);
 
   std::vector<Result> results;
   for (const auto& fetch : graphs_.fetches) {
-    Result result;
+    Result result{.by_device = {}, .shares = shares};
     for (size_t i = 0; i < frames_.size(); ++i) {
       result.by_device.push_back(fetch.once ? once[fetch.index]
                                             : std::move(fetched[i][fetch.index]));
@@ -233,6 +274,29 @@ std::vector<Replicas::Result> Replicas::run(const std::vector<std::vector<Variab
     results.push_back(std::move(result));
   }
   return results;
+}
+
+// What the loss averages over may be known only after the run, as the steps of a loop are.
+// Gradients are in proportion to the loss's gradient, so those of each replica are brought to the
+// right share.
+void Replicas::correct_weights(Weights& used) {
+  std::vector<double> elements;
+  for (const auto& frame : frames_) {
+    const Shape& shape = frame->facts(graphs_.averaged_value).shape;
+    if (!shape.known()) return;
+    elements.push_back(static_cast<double>(shape.count()));
+  }
+  const std::vector<double> right = shares_of(std::move(elements));
+  for (size_t r = 0; r < frames_.size(); ++r) {
+    const double factor = used.shares[r] > 0 ? right[r] / used.shares[r] : 1;
+    if (std::abs(factor - 1) < 1e-12) continue;
+    for (size_t g = 0; g < graphs_.gradients; ++g) {
+      const Variable& gradient = frames_[r]->value(replica_->graph.kept[g]);
+      multiply(gradient.kind() == Kind::rows ? gradient.rows().value : gradient.tensor(), factor);
+    }
+  }
+  used.shares = right;
+  used.exact = true;
 }
 
 // Numbers are drawn by a row's place in the whole batch, so that they do not depend on the number
@@ -250,7 +314,7 @@ void Replicas::place_draws() {
     const Shape& open = replica_->graph.values[*out].info.shape;
     const bool batch = open.rank() > 0 && !open[0].known();
     const bool known = std::all_of(frames_.begin(), frames_.end(), [&](const auto& frame) {
-      return frame->facts(*out).shape.known();
+      return frame->known_before_run(*out);
     });
     if (!batch || !known) continue;
     uint64_t before = 0;
@@ -265,18 +329,34 @@ void Replicas::place_draws() {
 }
 
 // Up to the next place where replicas exchange values, each by whoever is free; then the exchange;
-// and so on. More replicas than workers only take more turns.
+// and so on. More replicas than workers only take more turns. The first error stops all of them at
+// their next instruction, and is the one the caller sees.
 void Replicas::run_replicas(const std::vector<std::vector<Variable>>& inputs,
-                            const RunSettings& alone, Team* team) {
-  for (size_t i = 0; i < frames_.size(); ++i) frames_[i]->begin(inputs[i], *scopes_[i], alone);
+                            const RunSettings& settings, Scope& scope, Team* team) {
+  std::atomic<bool> failed{false};
+  std::mutex mutex;
+  std::exception_ptr first;
+  RunSettings alone = settings;
+  alone.stop = &failed;
+  for (size_t i = 0; i < frames_.size(); ++i) frames_[i]->begin(inputs[i], scope, alone);
   std::vector<int> met(frames_.size(), -1);
-  const auto go_on = [&](int i) { met[i] = frames_[i]->advance(); };
+  const auto go_on = [&](int i) {
+    try {
+      met[i] = frames_[i]->advance();
+    } catch (const RunStopped&) {
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      if (!first) first = std::current_exception();
+      failed = true;
+    }
+  };
   while (true) {
     if (team) {
       team->run(devices(), go_on);
     } else {
       for (int i = 0; i < devices(); ++i) go_on(i);
     }
+    if (first) std::rethrow_exception(first);
     promise(std::count(met.begin(), met.end(), met[0]) == devices(), "replicas meet in one place");
     if (met[0] < 0) break;
     exchange(met[0]);
@@ -345,34 +425,54 @@ void Replicas::sum_gradients(std::vector<Variable>& sums, const RunSettings& set
   }
 }
 
-void Replicas::merge_states(const std::vector<double>& shares) {
+// What the update reads of the feeds, it reads once.
+Variable Replicas::common_feed(int number, const std::vector<std::vector<Variable>>& feeds) const {
+  const Variable& first = feeds[0][static_cast<size_t>(number)];
+  for (size_t r = 1; r < feeds.size(); ++r) {
+    if (equal_bytes(feeds[r][static_cast<size_t>(number)].tensor(), first.tensor())) continue;
+    throw Error(cat("devices 0 and ", r, " are fed different values of ",
+                    replica_->graph.feeds[static_cast<size_t>(number)].name,
+                    ", which the optimizer reads once"))
+        .fix("feed the same value to every device");
+  }
+  return first;
+}
+
+void Replicas::merge_states(Scope& scope, const std::vector<double>& shares) {
   if (frames_.size() == 1) return;
   for (const auto& state : replica_->graph.states) {
     if (state.exit < 0 || state.exit == state.entry) continue;
-    std::vector<Tensor*> copies;
-    for (Scope* scope : scopes_) {
-      Variable* variable = scope->find(state.name);
-      if (variable && variable->kind() == Kind::dense) copies.push_back(&variable->tensor());
+    Variable* merged = scope.find(state.name);
+    if (!merged || merged->kind() != Kind::dense) continue;
+    std::vector<Tensor*> copies = {&merged->tensor()};
+    for (size_t i = 1; i < frames_.size(); ++i) {
+      Variable& copy = states_[i].at(state.name);
+      if (copy.kind() == Kind::dense) copies.push_back(&copy.tensor());
     }
-    if (copies.size() != scopes_.size()) continue;
+    if (copies.size() != frames_.size()) continue;
     const bool differ = !std::all_of(copies.begin(), copies.end(), [&](const Tensor* copy) {
       return equal_bytes(*copy, *copies[0]);
     });
     if (!differ) continue;
-    if (copies[0]->dtype() == DType::float32) {
+    const bool alike = std::all_of(copies.begin(), copies.end(), [&](const Tensor* copy) {
+      return copy->dtype() == copies[0]->dtype() && copy->shape() == copies[0]->shape();
+    });
+    if (alike && copies[0]->dtype() == DType::float32) {
       weighted_mean<float>(copies, shares);
-    } else if (copies[0]->dtype() == DType::float64) {
+    } else if (alike && copies[0]->dtype() == DType::float64) {
       weighted_mean<double>(copies, shares);
     } else {
       warn_once(cat("data parallel: the devices' values of ", state.name,
                     " differ and have no merge; device 0's is kept"));
     }
-    for (size_t i = 1; i < copies.size(); ++i) copies[i]->copy_from(*copies[0]);
   }
 }
 
 void Replicas::drop_temporaries() {
-  for (auto& frame : frames_) frame = std::make_unique<Frame>(*replica_);
+  for (size_t i = 0; i < frames_.size(); ++i) {
+    frames_[i] = std::make_unique<Frame>(*replica_);
+    frames_[i]->use_local_states(&states_[i]);
+  }
   if (update_) update_frame_ = std::make_unique<Frame>(*update_);
 }
 

@@ -14,9 +14,9 @@
 namespace trireme {
 
 // Parameters and optimizer state are stored once and shared. What replicas themselves write (batch
-// norm statistics, counters) has a copy per replica: replica 0's is the run scope's, the others'
-// are in local scopes; at the end of a step they are merged and every replica goes on from the
-// same.
+// norm statistics, counters) has a copy per replica while a step runs: replica 0 writes the run
+// scope's, the others start from a copy of it. At the end of the step all are merged into the
+// scope's, which is the only one that outlives the step.
 class Replicas {
  public:
   struct Options {
@@ -32,7 +32,9 @@ class Replicas {
   // The user's feeds by replica, in the order of feeds() without the loss weight.
   struct Result {
     std::vector<Variable> by_device;
+    std::vector<double> shares = {};  // of what the loss averages over; they sum to 1
   };
+  // After a failed run nothing of it is left but what it wrote into the scope.
   std::vector<Result> run(const std::vector<std::vector<Variable>>& feeds,
                           const std::vector<int64_t>& samples, Scope& scope,
                           const RunSettings& settings);
@@ -51,17 +53,27 @@ class Replicas {
   std::string report() const;  // of one replica and of the update
 
  private:
-  void make_local_scopes(Scope& scope);
+  // Shares, and whether they are those of what the loss averages over or only of samples.
+  struct Weights {
+    std::vector<double> shares;
+    bool exact = true;
+  };
   std::vector<std::vector<Variable>> weighted_inputs(
       const std::vector<std::vector<Variable>>& feeds, const std::vector<int64_t>& samples,
-      const RunSettings& alone, std::vector<double>& shares);
-  std::vector<double> weights(const std::vector<int64_t>& samples) const;
+      Scope& scope, const RunSettings& alone, Weights& weights);
+  std::vector<Result> step(const std::vector<std::vector<Variable>>& feeds,
+                           const std::vector<int64_t>& samples, Scope& scope,
+                           const RunSettings& settings);
+  void copy_states(Scope& scope);
+  Weights weights(const std::vector<int64_t>& samples) const;
+  void correct_weights(Weights& used);
   void place_draws();
   void run_replicas(const std::vector<std::vector<Variable>>& inputs, const RunSettings& alone,
-                    Team* team);
+                    Scope& scope, Team* team);
   void exchange(int instruction);
   void sum_gradients(std::vector<Variable>& sums, const RunSettings& settings);
-  void merge_states(const std::vector<double>& weights);
+  Variable common_feed(int number, const std::vector<std::vector<Variable>>& feeds) const;
+  void merge_states(Scope& scope, const std::vector<double>& weights);
 
   ParallelGraphs graphs_;  // its Graphs have moved into the plans
   std::unique_ptr<Plan> replica_;
@@ -70,9 +82,8 @@ class Replicas {
   std::unique_ptr<Frame> update_frame_;
   Options options_;
   std::vector<PassReport> passes_;
-  std::vector<int> random_;  // instructions that draw numbers
-  uint64_t scope_id_ = 0;
-  std::vector<Scope*> scopes_;  // by replica; 0 is the run scope
+  std::vector<int> random_;          // instructions that draw numbers
+  std::vector<LocalStates> states_;  // by replica; replica 0 has none
 };
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/warning.h"
 #include "layers/layers.h"
 #include "layers/optimizer.h"
 #include "tests/support/op_runner.h"
@@ -117,6 +118,33 @@ TEST(CompiledProgram, DroppingTemporariesChangesNoNumber) {
   compiled.run(toy.executor, feeds, {toy.loss}, {.scope = &toy.scope});
   toy.executor.drop_temporaries(*toy.main);
   EXPECT_NO_THROW(compiled.run(toy.executor, feeds, {toy.loss}, {.scope = &toy.scope}));
+}
+
+TEST(CompiledProgram, ATestProgramThatWritesParametersWarnsWithTheLine) {
+  Toy toy;
+  const auto program = clone(*toy.test, false);
+  const std::string name = toy.main->parameters()[0]->name();
+  program->global_block().append_op({.type = "scale",
+                                     .inputs = {{"X", {name}}},
+                                     .outputs = {{"Out", {name}}},
+                                     .attrs = {{"scale", 0.5f}}});
+  std::string said;
+  set_warning_sink([&](const std::string& text) { said += text; });
+  toy.parallel(program, 2);
+  set_warning_sink({});
+  EXPECT_THAT(said, HasSubstr("scale writes the parameter " + name));
+  EXPECT_THAT(said, HasSubstr("compiled_program_test.cc:"));
+}
+
+TEST(CompiledProgram, APersistableFedByADictGoesToEveryDevice) {
+  Toy toy;
+  CompiledProgram compiled = toy.parallel(toy.main, 2);
+  const std::string name = toy.main->parameters()[0]->name();
+  const Tensor fed = floats({1, 10}, std::vector<float>(10, 2.0f));
+  const auto results = compiled.run(toy.executor, Feeds{{"X", floats({2, 1}, {1, 3})}, {name, fed}},
+                                    {toy.loss}, {.scope = &toy.scope});
+  EXPECT_FLOAT_EQ(results[0].by_device[1].tensor().data<float>()[0], 6);
+  EXPECT_EQ(results[0].shares, (std::vector<double>{0.5, 0.5}));
 }
 
 TEST(Strategy, EveryFieldHasAnAnswerAndRefusalsSayWhy) {

@@ -63,6 +63,110 @@ TEST(DataParallel, ThreadsDoNotChangeABit) {
   EXPECT_EQ(max_abs_diff(ends[0], ends[2]), 0);
 }
 
+// An id that is not in the table stops the device that has it, and with it the run.
+TEST(DataParallel, AFailingOpOnOneDeviceEndsTheRunAndTheNextOneIsWhole) {
+  Net net([]() -> Var& {
+    Var& ids = layers::data("ids", {1}, {.dtype = DType::int64});
+    return layers::mean(layers::fc(layers::embedding(ids, {.size = {20, 4}}), {.size = 3}));
+  });
+  const Feeds good = {{"ids", longs({4, 1}, {1, 2, 3, 4})}};
+  for (int64_t device = 0; device < 4; ++device) {
+    Scope scope, untouched;
+    Executor executor;
+    for (Scope* each : {&scope, &untouched}) {
+      executor.run(*net.startup, {}, {}, {.scope = each});
+    }
+    Feeds bad = {{"ids", longs({4, 1}, {1, 2, 3, 4})}};
+    bad.at("ids").data<int64_t>()[device] = 50;
+    EXPECT_THAT(error_of([&] {
+                  executor.run_parallel(*net.main, split_feeds(bad, 4), {net.loss}, {},
+                                        {.scope = &scope});
+                }),
+                HasSubstr("id 50"));
+    for (Scope* each : {&scope, &untouched}) {
+      executor.run_parallel(*net.main, split_feeds(good, 4), {net.loss}, {}, {.scope = each});
+    }
+    for (const std::string& name : net.parameters) {
+      EXPECT_EQ(max_abs_diff(scope.find(name)->tensor(), untouched.find(name)->tensor()), 0)
+          << name;
+    }
+  }
+}
+
+TEST(DataParallel, AFedRateReachesTheUpdate) {
+  Net net(two_layers);
+  const std::string rate = [&] {
+    for (const std::string& name : net.states) {
+      if (name.find("learning_rate") != std::string::npos) return name;
+    }
+    return std::string();
+  }();
+  std::vector<Feeds> batches = {batch(8, 1)};
+  batches[0][rate] = floats({1}, {0.5});
+  std::vector<Tensor> ends;
+  for (int devices : {1, 2}) {
+    Scope scope;
+    Executor executor;
+    executor.run(*net.startup, {}, {}, {.scope = &scope});
+    executor.run_parallel(*net.main, split_feeds(batches[0], devices, {rate}), {}, {},
+                          {.scope = &scope});
+    ends.push_back(scope.find(net.parameters[0])->tensor().clone());
+  }
+  EXPECT_LT(max_abs_diff(ends[0], ends[1]), 1e-6);
+  std::vector<Feeds> apart = split_feeds(batches[0], 2, {rate});
+  apart[1][rate] = floats({1}, {0.25});
+  Scope scope;
+  Executor executor;
+  executor.run(*net.startup, {}, {}, {.scope = &scope});
+  EXPECT_THAT(error_of([&] { executor.run_parallel(*net.main, apart, {}, {}, {.scope = &scope}); }),
+              HasSubstr("devices 0 and 1 are fed different values of " + rate));
+}
+
+// Two plans of one program (they differ in what is fetched) take turns.
+TEST(DataParallel, StatisticsDoNotDependOnWhatIsFetchedWhen) {
+  Net net([]() -> Var& {
+    Var& x = layers::data("x", {6});
+    layers::data("y", {1}, {.dtype = DType::int64});
+    return layers::mean(layers::fc(layers::batch_norm(x), {.size = 3}));
+  });
+  std::vector<std::unique_ptr<Scope>> scopes;
+  for (const bool alternate : {false, true}) {
+    scopes.push_back(std::make_unique<Scope>());
+    Executor executor;
+    executor.run(*net.startup, {}, {}, {.scope = scopes.back().get()});
+    for (uint64_t i = 0; i < 4; ++i) {
+      const std::vector<std::string> fetches =
+          alternate && i % 2 ? std::vector<std::string>{net.loss} : std::vector<std::string>{};
+      executor.run_parallel(*net.main, split_feeds(batch(7, i), 2), fetches, {},
+                            {.scope = scopes.back().get()});
+      scopes.back()->drop_kids();  // replicas keep nothing there
+    }
+  }
+  for (const std::string& name : net.states) {
+    EXPECT_EQ(max_abs_diff(scopes[0]->find(name)->tensor(), scopes[1]->find(name)->tensor()), 0)
+        << name;
+  }
+}
+
+TEST(DataParallel, RandomSizesLeaveNoMemoryBehind) {
+  Net net(two_layers);
+  Scope scope;
+  Executor executor;
+  executor.run(*net.startup, {}, {}, {.scope = &scope});
+  const auto steps = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      executor.run_parallel(*net.main, split_feeds(batch(3 + i % 13, 1), 3), {net.loss}, {},
+                            {.scope = &scope});
+    }
+    executor.drop_temporaries(*net.main);
+  };
+  steps(13);
+  const size_t before = allocated_bytes();
+  steps(10000);
+  EXPECT_EQ(allocated_bytes(), before);
+  EXPECT_EQ(executor.arena_bytes(*net.main), 0u);
+}
+
 TEST(DataParallel, SparseGradientsStaySparseAndEqual) {
   Net net([]() -> Var& {
     Var& ids = layers::data("ids", {1}, {.dtype = DType::int64});
@@ -116,6 +220,52 @@ TEST(SplitFeeds, SequencesGoWholeAndComeBackWhole) {
   const Tensor joined = join_pieces("w", {split[0].at("w"), split[1].at("w")});
   EXPECT_EQ(joined.lod(), words.lod());
   EXPECT_EQ(numbers(joined), numbers(words));
+}
+
+TEST(SplitFeeds, SeveralRowsPerSampleStayTogether) {
+  const auto split = split_feeds({{"a", floats({3, 1}, {1, 2, 3})},
+                                  {"b", floats({6, 1}, {1, 1, 2, 2, 3, 3})},
+                                  {"loss@GRAD", floats({2}, {5, 6})},
+                                  {"rate", floats({1}, {9})}},
+                                 2, {"rate"});
+  EXPECT_EQ(numbers(split[0].at("b")), (std::vector<double>{1, 1}));
+  EXPECT_EQ(numbers(split[1].at("b")), (std::vector<double>{2, 2, 3, 3}));
+  EXPECT_EQ(numbers(split[1].at("loss@GRAD")), (std::vector<double>{6}));
+  EXPECT_EQ(numbers(split[1].at("rate")), (std::vector<double>{9}));
+}
+
+TEST(SplitFeeds, PiecesShareTheMemoryOfTheBatch) {
+  const Tensor batch = floats({4, 1}, {1, 2, 3, 4});
+  const auto split = split_feeds({{"x", batch}}, 2);
+  EXPECT_EQ(split[1].at("x").raw(), batch.data<float>() + 2);
+}
+
+TEST(SplitFeeds, FeedsThatDisagreeAreNamed) {
+  EXPECT_THAT(error_of([] {
+                split_feeds({{"a", floats({3, 1}, {1, 2, 3})}, {"b", floats({2, 1}, {1, 2})}}, 2);
+              }),
+              HasSubstr("feed of a has 3 samples and feed of b has 2"));
+}
+
+TEST(JoinPieces, ArraysAreJoinedElementByElement) {
+  std::vector<Variable> pieces(2);
+  pieces[0].array() = {floats({1, 1}, {1}), floats({1, 1}, {2})};
+  pieces[1].array() = {floats({2, 1}, {3, 4}), floats({1, 1}, {5})};
+  const TensorArray joined = join_arrays("a", pieces);
+  ASSERT_EQ(joined.size(), 2u);
+  EXPECT_EQ(numbers(joined[0]), (std::vector<double>{1, 3, 4}));
+  EXPECT_EQ(numbers(joined[1]), (std::vector<double>{2, 5}));
+  pieces[1].array().pop_back();
+  EXPECT_THAT(error_of([&] { join_arrays("a", pieces); }), HasSubstr("arrays of 2 and 1 tensors"));
+}
+
+TEST(MeanOfPieces, WeightsEachDeviceByItsShare) {
+  EXPECT_EQ(numbers(mean_of_pieces("l", {floats({1}, {2}), floats({1}, {6})}, {0.25, 0.75})),
+            (std::vector<double>{5}));
+  EXPECT_THAT(error_of([] {
+                mean_of_pieces("l", {floats({1}, {2}), floats({2}, {6, 6})}, {0.5, 0.5});
+              }),
+              HasSubstr("have no mean"));
 }
 
 TEST(SplitFeeds, TooFewSamplesSayHowMany) {
