@@ -1,6 +1,10 @@
 // CompiledProgram and its strategies.
 #include "runtime/compiled_program.h"
 
+#include <algorithm>
+#include <map>
+
+#include "core/text.h"
 #include "python/binding/binding.h"
 #include "python/binding/casters.h"
 #include "runtime/feed_split.h"
@@ -68,29 +72,47 @@ void bind_strategies(py::module_& m) {
       .def_readwrite("_dry_run", &ExecutionStrategy::dry_run);
 }
 
-// Dense results are joined along dimension 0; what cannot be joined stays one value per device.
-py::object merged(const std::string& name, std::vector<Variable> pieces, bool return_numpy) {
-  bool dense = true;
+std::vector<Tensor> tensors_of(const std::vector<Variable>& pieces) {
   std::vector<Tensor> tensors;
-  for (const Variable& piece : pieces) {
-    dense &= piece.kind() == Kind::dense && piece.initialized();
-    if (dense) tensors.push_back(piece.tensor());
+  for (const Variable& piece : pieces) tensors.push_back(piece.tensor());
+  return tensors;
+}
+
+// Tensors are joined along dimension 0, arrays of tensors element by element; what cannot be joined
+// (sparse rows) stays one value per device. `how` is "one", "mean" or empty.
+py::object merged(const std::string& name, Replicas::Result result, const std::string& how,
+                  bool return_numpy) {
+  std::vector<Variable>& pieces = result.by_device;
+  const auto all = [&](Kind kind) {
+    return std::all_of(pieces.begin(), pieces.end(), [&](const Variable& piece) {
+      return piece.kind() == kind && (kind != Kind::dense || piece.initialized());
+    });
+  };
+  Variable joined;
+  if (pieces.size() == 1 || how == "one") {
+    joined = std::move(pieces[0]);
+  } else if (all(Kind::dense)) {
+    const std::vector<Tensor> tensors = tensors_of(pieces);
+    joined.tensor() =
+        how == "mean" ? mean_of_pieces(name, tensors, result.shares) : join_pieces(name, tensors);
+  } else if (how == "mean") {
+    throw Error(cat("the devices' results of ", name, " have no mean: ", pieces[0].describe()))
+        .fix("fetch_one gives the first device's");
+  } else if (all(Kind::array)) {
+    joined.array() = join_arrays(name, pieces);
+  } else {
+    py::list values;
+    for (Variable& piece : pieces)
+      values.append(fetched_to_python(std::move(piece), return_numpy, name));
+    return values;
   }
-  if (dense) {
-    Variable joined;
-    joined.tensor() = join_pieces(name, tensors);
-    return fetched_to_python(std::move(joined), return_numpy, name);
-  }
-  if (pieces.size() == 1) return fetched_to_python(std::move(pieces[0]), return_numpy, name);
-  py::list values;
-  for (Variable& piece : pieces)
-    values.append(fetched_to_python(std::move(piece), return_numpy, name));
-  return values;
+  return fetched_to_python(std::move(joined), return_numpy, name);
 }
 
 py::list run(CompiledProgram& compiled, Executor& executor, const py::object& feed,
              const std::vector<std::string>& fetches, const std::shared_ptr<ScopeHandle>& scope,
-             bool return_numpy, bool return_merged, bool use_prune) {
+             bool return_numpy, bool return_merged, bool use_prune,
+             const std::map<std::string, std::string>& merge) {
   const Program& program = *compiled.program();
   const std::shared_ptr<ScopeHandle> used = scope ? scope : global_scope_handle();
   RunOptions options;
@@ -114,7 +136,9 @@ py::list run(CompiledProgram& compiled, Executor& executor, const py::object& fe
   py::list values(results.size());
   for (size_t i = 0; i < results.size(); ++i) {
     if (return_merged) {
-      values[i] = merged(fetches[i], std::move(results[i].by_device), return_numpy);
+      const auto how = merge.find(fetches[i]);
+      values[i] = merged(fetches[i], std::move(results[i]),
+                         how == merge.end() ? std::string() : how->second, return_numpy);
       continue;
     }
     py::list devices;
@@ -130,6 +154,7 @@ py::list run(CompiledProgram& compiled, Executor& executor, const py::object& fe
 
 void bind_compiled_program(py::module_& m) {
   bind_strategies(m);
+  m.def("allocated_bytes", &allocated_bytes);
   py::class_<CompiledProgram>(m, "CompiledProgram")
       .def(py::init<std::shared_ptr<Program>, BuildStrategy>(), py::arg("program"),
            py::arg("build_strategy"))
@@ -147,12 +172,16 @@ void bind_compiled_program(py::module_& m) {
           py::arg("loss_name"), py::arg("build_strategy"), py::arg("exec_strategy"),
           py::arg("share_vars_from"), py::arg("places"))
       .def("run", &run, py::arg("executor"), py::arg("feed"), py::arg("fetches"), py::arg("scope"),
-           py::arg("return_numpy"), py::arg("return_merged"), py::arg("use_prune"))
+           py::arg("return_numpy"), py::arg("return_merged"), py::arg("use_prune"),
+           py::arg("merge"))
       .def("drop_temporaries",
            [](const CompiledProgram& self, Executor& executor) {
              executor.drop_temporaries(*self.program());
            })
+      .def("arena_bytes", [](const CompiledProgram& self,
+                             Executor& executor) { return executor.arena_bytes(*self.program()); })
       .def("explain", &CompiledProgram::explain, py::arg("ran_by") = nullptr)
+      .def_property_readonly("trains", &CompiledProgram::trains)
       .def_property_readonly("devices", &CompiledProgram::devices)
       .def_property_readonly("is_data_parallel", &CompiledProgram::is_data_parallel);
 }

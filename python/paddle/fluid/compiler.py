@@ -4,7 +4,8 @@ import warnings
 import _trireme as _C
 from _trireme import BuildStrategy, ExecutionStrategy
 
-from .framework import Program, _get_paddle_place
+from . import core
+from .framework import Program, Variable, _get_paddle_place
 
 __all__ = ['CompiledProgram', 'ExecutionStrategy', 'BuildStrategy']
 
@@ -14,6 +15,15 @@ def not_built(name, instead):
     def refuse(self, *args, **kwargs):
         raise NotImplementedError(f'{name} is not built yet in Trireme: {instead}')
     return type(name.rpartition('.')[2], (), {'__init__': refuse, '__doc__': f'{name}: not built yet.'})
+
+
+def _source_program(program):
+    """What a function that saves or loads a Program works on when it is given a CompiledProgram."""
+    if isinstance(program, CompiledProgram):
+        warnings.warn('a CompiledProgram is saved and loaded as the Program it was made from: its '
+                      'devices and strategies are not part of the files', stacklevel=3)
+        return program._program
+    return program
 
 
 def _places(places):
@@ -30,18 +40,26 @@ class CompiledProgram:
     """Runs through Executor.run; with_data_parallel puts it on several devices."""
 
     def __init__(self, program_or_graph, build_strategy=None):
+        if isinstance(program_or_graph, core.Graph):
+            program_or_graph = program_or_graph._program
         if not isinstance(program_or_graph, Program):
-            raise TypeError('program_or_graph must be a Program, '
+            raise TypeError('program_or_graph must be a Program or a Graph, '
                             f'got {type(program_or_graph).__name__}')
         if build_strategy is not None and not isinstance(build_strategy, BuildStrategy):
             raise TypeError('build_strategy must be a BuildStrategy, '
                             f'got {type(build_strategy).__name__}')
-        self._program = program_or_graph
-        self._build_strategy_given = build_strategy is not None
-        self._engine = _C.CompiledProgram(program_or_graph, build_strategy or BuildStrategy())
+        self._take(program_or_graph, build_strategy is not None,
+                   _C.CompiledProgram(program_or_graph, build_strategy or BuildStrategy()))
+
+    def _take(self, program, build_strategy_given, engine):
+        self._program = program
+        self._build_strategy_given = build_strategy_given
+        self._engine = engine
         self._share_vars_from = None  # kept alive with its parameters
         self._ran_by = None
         self._from_environment = False
+        self._last_scope = None
+        self._merge = {}  # name -> 'one' or 'mean'
         self._predictor = None
 
     @property
@@ -90,6 +108,29 @@ class CompiledProgram:
 
     _with_inference_optimize = with_inference_optimize
 
+    def fetch_one(self, *variables):
+        """From now on these are fetched once, from the first device, not joined. Returns self."""
+        return self._fetch_as('one', variables)
+
+    def fetch_mean(self, *variables):
+        """From now on these are fetched as the mean over the devices, each weighted by its share of
+        the batch: a mean loss comes out as one device computes it. Returns self."""
+        return self._fetch_as('mean', variables)
+
+    def _fetch_as(self, how, variables):
+        for variable in variables:
+            if not isinstance(variable, (str, Variable)):
+                raise TypeError('fetch_one and fetch_mean take Variables or names, '
+                                f'got {type(variable).__name__}')
+            self._merge[variable if isinstance(variable, str) else variable.name] = how
+        return self
+
+    def local_scopes(self):
+        """Where each device finds its variables between runs. What devices write apart from each
+        other is merged at the end of a run, so all find it in the scope of the last run."""
+        scope = self._last_scope or _C.global_scope()
+        return [scope] * self._device_count()
+
     def explain(self):
         """What every knob of the strategies does here, the devices and the threads; after a run
         also the plan: passes, memory with its largest owners, kernels."""
@@ -117,13 +158,7 @@ class CompiledProgram:
         if difference is not None and not difference <= 1e-5:
             raise RuntimeError(f'{path}: the stored step gives other numbers here, by {difference}')
         loaded = CompiledProgram.__new__(CompiledProgram)
-        loaded._program = program
-        loaded._build_strategy_given = True
-        loaded._engine = engine
-        loaded._share_vars_from = None
-        loaded._ran_by = None
-        loaded._from_environment = False
-        loaded._predictor = None
+        loaded._take(program, True, engine)
         return loaded
 
     def _device_count(self):
@@ -136,10 +171,23 @@ class CompiledProgram:
             return self._predictor.run(feed)
         self._device_count()
         self._ran_by = engine
-        return self._engine.run(engine, self._checked_feed(feed), names, scope, return_numpy,
-                                return_merged, use_prune)
+        scope = self._scope_to_use(scope)
+        results = self._engine.run(engine, self._checked_feed(feed, use_prune), names, scope,
+                                   return_numpy, return_merged, use_prune, self._merge)
+        self._last_scope = scope
+        return results
 
-    def _checked_feed(self, feed):
+    def _scope_to_use(self, scope):
+        """The scope asked for; with share_vars_from, the one where that program ran."""
+        scope = scope or _C.global_scope()
+        source = self._share_vars_from
+        if source is None or source._last_scope is None or source._last_scope is scope:
+            return scope
+        warnings.warn('share_vars_from ran in another scope than this run asks for: its scope, with '
+                      'the parameters to share, is used', stacklevel=4)
+        return source._last_scope
+
+    def _checked_feed(self, feed, use_prune):
         if feed is None:
             return {}
         block = self._program.global_block()
@@ -156,7 +204,7 @@ class CompiledProgram:
                 raise TypeError(f'feed is a list whose element {i} is a {type(one).__name__}; each '
                                 'element must be a dict')
             for name in one:
-                if isinstance(name, str) and not block.has_var(name):
+                if isinstance(name, str) and not block.has_var(name) and not use_prune:
                     raise ValueError(f'feed names {name}, which the program does not have')
         return feed
 

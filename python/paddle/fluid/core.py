@@ -16,12 +16,21 @@ from .desc import BlockDesc, OpDesc, ProgramDesc, VarDesc  # noqa: E402
 
 __all__ = ['AlreadyExistsError', 'AssertionFailedError', 'BlockDesc', 'CPUPlace', 'CUDAPinnedPlace',
            'CUDAPlace', 'EnforceNotMet', 'EOFException', 'ExecutionTimeoutError', 'ExternalError',
-           'FatalError', 'InvalidArgumentError', 'LoDTensor', 'LoDTensorArray', 'NotFoundError',
+           'FatalError', 'Graph', 'InvalidArgumentError', 'LoDTensor', 'LoDTensorArray', 'NotFoundError',
            'OpDesc', 'OutOfRangeError', 'PermissionDeniedError', 'Place', 'PreconditionNotMetError',
            'ProgramDesc', 'ResourceExhaustedError', 'Scope', 'SelectedRows', 'Tensor',
            'TypeMismatchError', 'UnavailableError', 'UnimplementedError', 'VarDesc', 'VarType']
 
 Tensor = LoDTensor
+
+
+class Graph:
+    """A program as it was when the graph was made: later edits of the program are not in it."""
+
+    def __init__(self, program_desc):
+        if not isinstance(program_desc, ProgramDesc):
+            raise TypeError(f'Graph needs program.desc, got {type(program_desc).__name__}')
+        self._program = program_desc._thing.clone()
 
 
 def is_compiled_with_cuda():

@@ -1,6 +1,7 @@
 """Executor: runs programs. Checks its arguments, then makes one call into the engine."""
 import contextlib
 import time
+import warnings
 
 import numpy
 
@@ -122,8 +123,12 @@ def _check_fetch_ops(program, names):
         raise Exception(f'the program fetches {targets}; fetch_list asks for {names}')
 
 
-def _with_readers(program, reads, feed, devices):
-    """feed, with a batch out of every reader; for several devices a list of as many dicts."""
+def _with_readers(program, reads, feed, devices, trains):
+    """feed, with a batch out of every reader; for several devices a list of as many dicts.
+
+    At the end there may be fewer batches than devices: a test leaves devices idle then, training
+    ends.
+    """
     from .reader import _find_reader
     feed = feed or {}
     if not isinstance(feed, dict):
@@ -137,6 +142,10 @@ def _with_readers(program, reads, feed, devices):
             raise RuntimeError(f'the program reads from {name}, and no DataLoader or py_reader of '
                                f'this process fills it: make one, or feed {targets}')
         taken = loader._take(devices)
+        if trains and len(taken) < devices:
+            warnings.warn(f'the last {len(taken)} batches of {name} are dropped: training on {devices} '
+                          'devices takes a batch for each')
+            raise core.EOFException(f'{name} has no more batches for {devices} devices')
         batches = batches[:len(taken)]
         for batch, more in zip(batches, taken):
             batch.update(more)
@@ -210,7 +219,8 @@ class Executor:
             _check_fetch_ops(program, names)
         if reads:
             devices = compiled._device_count() if compiled is not None else 1
-            feed = _with_readers(program, reads, feed, devices)
+            trains = compiled is not None and compiled._engine.trains
+            feed = _with_readers(program, reads, feed, devices, trains)
             if len(feed) == 1 and devices == 1:
                 feed = feed[0]
         if _schedules:

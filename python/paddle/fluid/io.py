@@ -7,6 +7,7 @@ from _trireme import global_scope
 from ..batch import batch
 from ..reader import (ComposeNotAligned, buffered, cache, chain, compose, firstn, map_readers,
                       multiprocess_reader, shuffle, xmap_readers)
+from .compiler import _source_program
 from .framework import Parameter, Program, Variable, default_main_program
 from .reader import DataLoader, PyReader
 
@@ -37,6 +38,7 @@ def get_program_persistable_vars(program):
 def _program(main_program):
     if main_program is None:
         return default_main_program()
+    main_program = _source_program(main_program)
     if not isinstance(main_program, Program):
         raise TypeError(f'main_program must be a Program, got {type(main_program).__name__}')
     return main_program
@@ -125,12 +127,12 @@ def save(program, model_path, protocol=4):
     if not isinstance(protocol, int) or not 1 < protocol < 5:
         raise ValueError(f'protocol must be 2, 3 or 4, got {protocol!r}')
     assert os.path.basename(model_path), 'model_path must end in a file name, without a suffix'
-    _C.save_state(program, model_path, global_scope(), protocol)
+    _C.save_state(_source_program(program), model_path, global_scope(), protocol)
 
 
 def load(program, model_path, executor=None, var_list=None):
     """What save wrote, or save_params, save_persistables and save_vars."""
-    _C.load_state(program, model_path, global_scope(), executor is not None,
+    _C.load_state(_source_program(program), model_path, global_scope(), executor is not None,
                   _names(var_list or [], 'var_list'))
 
 
@@ -141,4 +143,4 @@ def load_program_state(model_path, var_list=None):
 
 def set_program_state(program, state_dict):
     """Writes values into the program's variables; shapes and types must agree."""
-    _C.set_program_state(program, state_dict, global_scope())
+    _C.set_program_state(_source_program(program), state_dict, global_scope())

@@ -17,6 +17,8 @@ class ParallelExecutor:
         if share_vars_from is not None and not isinstance(share_vars_from, ParallelExecutor):
             raise TypeError('share_vars_from must be a ParallelExecutor, '
                             f'got {type(share_vars_from).__name__}')
+        if not isinstance(num_trainers, int) or num_trainers < 1:
+            raise ValueError(f'num_trainers is {num_trainers}: it must be 1 or more')
         if trainer_id != 0 and num_trainers == 1:
             raise ValueError(f'trainer_id is {trainer_id}, but num_trainers was not given')
         if not 0 <= trainer_id < num_trainers:
@@ -56,5 +58,23 @@ class ParallelExecutor:
         """Gives back all memory kept between runs; the next run takes it again."""
         self._compiled._engine.drop_temporaries(self._executor._engine)
 
+    def fetch_one(self, *variables):
+        """From now on these are fetched once, from the first device, not joined. Returns self."""
+        self._compiled.fetch_one(*variables)
+        return self
+
+    def fetch_mean(self, *variables):
+        """From now on these are fetched as their weighted mean over the devices. Returns self."""
+        self._compiled.fetch_mean(*variables)
+        return self
+
+    def local_scopes(self):
+        """Where each device finds its variables between runs: see CompiledProgram.local_scopes."""
+        return self._compiled.local_scopes()
+
+    def explain(self):
+        """What every knob of the strategies does here, the devices and the threads."""
+        return self._compiled.explain()
+
     def _need_create_local_exe_scopes(self):
-        return True
+        return self._compiled._engine.arena_bytes(self._executor._engine) == 0

@@ -4,8 +4,7 @@ import os
 import _trireme as _C
 from _trireme import global_scope
 
-from ..fluid.framework import default_main_program
-from ..fluid.io import (_names, load, load_program_state, load_vars, save, save_vars,  # noqa: F401
+from ..fluid.io import (_names, _program, load, load_program_state, load_vars, save, save_vars,  # noqa: F401
                         set_program_state)
 
 __all__ = ['save_inference_model', 'load_inference_model', 'serialize_program',
@@ -18,7 +17,7 @@ def save_inference_model(path_prefix, feed_vars, fetch_vars, executor, program=N
                          clip_extra=True, **kwargs):
     """path_prefix.pdmodel and path_prefix.pdiparams."""
     _C.save_inference_model_at(path_prefix, _names(feed_vars, 'feed_vars'),
-                               _names(fetch_vars, 'fetch_vars'), program or default_main_program(),
+                               _names(fetch_vars, 'fetch_vars'), _program(program),
                                global_scope(), clip_extra)
 
 
@@ -30,17 +29,17 @@ def load_inference_model(path_prefix, executor, **kwargs):
 
 
 def normalize_program(program, feed_vars, fetch_vars):
-    return _C.normalize_program(program, _names(feed_vars, 'feed_vars'),
+    return _C.normalize_program(_program(program), _names(feed_vars, 'feed_vars'),
                                 _names(fetch_vars, 'fetch_vars'))
 
 
 def serialize_program(feed_vars, fetch_vars, program=None):
-    return _C.serialize_program(program or default_main_program(), _names(feed_vars, 'feed_vars'),
+    return _C.serialize_program(_program(program), _names(feed_vars, 'feed_vars'),
                                 _names(fetch_vars, 'fetch_vars'))
 
 
 def serialize_persistables(feed_vars, fetch_vars, executor, program=None):
-    return _C.serialize_persistables(program or default_main_program(),
+    return _C.serialize_persistables(_program(program),
                                      _names(feed_vars, 'feed_vars'),
                                      _names(fetch_vars, 'fetch_vars'), global_scope())
 
