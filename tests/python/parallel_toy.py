@@ -1,0 +1,38 @@
+"""The net that the data-parallel tests run, and how they look at it."""
+import numpy as np
+
+import paddle.fluid as fluid
+
+
+class Toy:
+    """X [n, 1] -> fc of 10 -> mean, SGD 0.01; started in the global scope of now."""
+
+    def __init__(self, train=True, seed=5, rate=0.01):
+        fluid.default_startup_program().random_seed = seed
+        data = fluid.layers.data(name='X', shape=[1], dtype='float32')
+        self.hidden = fluid.layers.fc(input=data, size=10)
+        self.loss = fluid.layers.mean(self.hidden)
+        self.test_program = fluid.default_main_program().clone(for_test=True)
+        if train:
+            fluid.optimizer.SGD(learning_rate=rate).minimize(self.loss)
+        self.main, self.startup = fluid.default_main_program(), fluid.default_startup_program()
+        self.exe = fluid.Executor(fluid.CPUPlace())
+        self.exe.run(self.startup)
+
+    def parallel(self, places=2, program=None, **options):
+        if program is None and 'loss_name' not in options:
+            options['loss_name'] = self.loss.name
+        return fluid.CompiledProgram(program or self.main).with_data_parallel(
+            places=[fluid.CPUPlace()] * places, **options)
+
+    def run(self, compiled, feed=None, fetch=None, **options):
+        return self.exe.run(compiled, feed={'X': batch()} if feed is None else feed,
+                            fetch_list=[self.loss] if fetch is None else fetch, **options)
+
+
+def batch(n=10):
+    return np.random.RandomState(n).random_sample((n, 1)).astype('float32')
+
+
+def value(name, scope=None):
+    return np.array((scope or fluid.global_scope()).find_var(name).get_tensor())
