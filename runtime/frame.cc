@@ -331,6 +331,14 @@ void Frame::infer_node(const Node& node) {
   }
 }
 
+size_t Frame::arena_bytes() const {
+  size_t bytes = arena_ ? arena_->size() : 0;
+  for (const auto& region : regions_) {
+    if (region) bytes += region->arena_bytes();
+  }
+  return bytes;
+}
+
 // Gives every value that lives within the segment its place in the arena.
 void Frame::place_segment(size_t index) {
   std::vector<int> slots;
