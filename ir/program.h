@@ -188,7 +188,7 @@ class Op {
   bool is_target = false;
   std::string unknown_fields;
   // Outputs that memory_optimize gave the name of a dead variable: name now -> the variable's own.
-  // A fetch of the variable's own name still finds its value. Not saved.
+  // A fetch of the variable's own name still finds its value. Saved as an attribute.
   std::map<std::string, std::string, std::less<>> former_names;
   // The variable that an output stands for: its former name where it has one.
   const std::string& own_name(const std::string& output) const {
