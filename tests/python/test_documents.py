@@ -2,6 +2,7 @@
 import inspect
 import os
 import pydoc
+import socket
 
 import numpy
 import pytest
@@ -178,9 +179,12 @@ def small_net():
 
 @pytest.mark.parametrize('role', ['PSERVER', 'TRAINER'])
 def test_transpiler_for_parameter_servers(role, recwarn):
+    """The sample's endpoints, 192.168.0.1 and .2, are two listeners here: a trainer waits for them."""
     small_net()
-    pserver_endpoints = "192.168.0.1:6174,192.168.0.2:6174"
-    current_endpoint = "192.168.0.1:6174"
+    listeners = [socket.create_server(('127.0.0.1', 0)) for _ in range(2)]
+    endpoints = [f'127.0.0.1:{listener.getsockname()[1]}' for listener in listeners]
+    pserver_endpoints = ",".join(endpoints)
+    current_endpoint = endpoints[0]
     t = fluid.DistributeTranspiler()
     t.transpile(0, pservers=pserver_endpoints, trainers=4)
     if role == "PSERVER":
@@ -191,6 +195,8 @@ def test_transpiler_for_parameter_servers(role, recwarn):
     else:
         trainer_program = t.get_trainer_program()
         assert 'send' in [op.type for op in trainer_program.global_block().ops]
+    for listener in listeners:
+        listener.close()
 
 
 @pytest.mark.parametrize('places', PLACES)
