@@ -67,7 +67,7 @@ class Frame : public RunContext {
 
   uint64_t bound_scope() const { return bound_scope_id_; }
   size_t bind_count() const { return binds_; }  // segments bound so far
-  size_t arena_bytes() const;  // with those of regions
+  size_t arena_bytes() const;                   // with those of regions
   size_t scratch_bytes() const { return scratch_ ? scratch_->size() : 0; }
   // As bound now: the memory with its largest owners, the kernels by op.
   std::string report() const;
