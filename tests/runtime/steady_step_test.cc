@@ -25,6 +25,15 @@ void* operator new(size_t bytes, std::align_val_t alignment) {
   if (void* made = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit)) return made;
   throw std::bad_alloc();
 }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  heap_calls.fetch_add(1, std::memory_order_relaxed);
+  return std::malloc(bytes ? bytes : 1);
+}
+void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  heap_calls.fetch_add(1, std::memory_order_relaxed);
+  const auto unit = static_cast<size_t>(alignment);
+  return std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit);
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
