@@ -26,7 +26,9 @@ std::string shown_list(const Range& values) {
 }
 
 constexpr const char* kNotFused =
-    "no fused kernel exists for it; the ops run one by one, with the same results";
+    "no kernel of its own exists for it; the ops' kernels give the same results";
+constexpr const char* kElementwise =
+    "the pass fuse_elementwise joins chains of elementwise ops, with equal bits";
 constexpr const char* kGpuOnly = "only GPU engines have this part";
 constexpr const char* kOneProcess = "training by several processes is not there yet";
 
@@ -83,10 +85,10 @@ std::vector<Knob> explain(const BuildStrategy& s) {
   knobs.push_back({"remove_unnecessary_lock", shown(s.remove_unnecessary_lock), always_on,
                    "no instruction takes a lock"});
   knobs.push_back(
-      {"fuse_elewise_add_act_ops", shown(s.fuse_elewise_add_act_ops), not_needed, kNotFused});
+      {"fuse_elewise_add_act_ops", shown(s.fuse_elewise_add_act_ops), always_on, kElementwise});
   knobs.push_back({"fuse_bn_act_ops", shown(s.fuse_bn_act_ops), not_needed, kNotFused});
   knobs.push_back({"fuse_bn_add_act_ops", shown(s.fuse_bn_add_act_ops), not_needed, kNotFused});
-  knobs.push_back({"enable_auto_fusion", shown(s.enable_auto_fusion), not_needed, kNotFused});
+  knobs.push_back({"enable_auto_fusion", shown(s.enable_auto_fusion), always_on, kElementwise});
   knobs.push_back(
       {"fuse_relu_depthwise_conv", shown(s.fuse_relu_depthwise_conv), not_needed, kNotFused});
   knobs.push_back({"fuse_gemm_epilogue", shown(s.fuse_gemm_epilogue), not_needed, kNotFused});

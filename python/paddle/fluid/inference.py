@@ -5,6 +5,7 @@ same numbers are kept and reported, and change nothing; a GPU is refused when th
 """
 import enum
 import os
+import warnings
 
 import numpy as np
 
@@ -169,6 +170,9 @@ class AnalysisConfig:
         return self._gpu or 0
 
     def switch_ir_optim(self, x=True):
+        if not x:
+            warnings.warn('switch_ir_optim(False) changes nothing in Trireme: its passes stay on, '
+                          'with the same results')
         self._on['ir_optim'] = x
 
     def ir_optim(self):
@@ -196,6 +200,8 @@ class AnalysisConfig:
         return self._on['specify_input_names']
 
     def set_cpu_math_library_num_threads(self, count):
+        warnings.warn('set_cpu_math_library_num_threads changes nothing in Trireme: set '
+                      'FLAGS_paddle_num_threads; results do not depend on it')
         self._threads = count
 
     def cpu_math_library_num_threads(self):
