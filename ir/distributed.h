@@ -38,7 +38,8 @@ struct DistributedFacts {
   int nccl_comm_num = 1;
   bool use_hierarchical_allreduce = false;
   int hierarchical_allreduce_inter_nranks = 0;
-  // Endpoints that must accept connections before the first run; none: do not wait.
+  // An executor's first run of the program waits until these accept connections, for
+  // FLAGS_rpc_deadline at most; none: it does not wait.
   std::vector<std::string> wait_for;
 };
 

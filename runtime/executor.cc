@@ -365,6 +365,7 @@ void locked(Scope& scope, bool writes, Run run) {
 std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
                                     const std::vector<std::string>& fetches, RunOptions options) {
   check_can_run(program);
+  meeting_.wait(program.distributed, options.poll);
   keep_apart_for_checks(options);
   Scope& scope = options.scope ? *options.scope : global_scope();
   // A steady step's feeds were checked when its plan was made: with the same facts they need no
@@ -513,6 +514,7 @@ std::vector<Replicas::Result> Executor::run_parallel(const Program& program,
                                                      const ParallelOptions& parallel,
                                                      RunOptions options) {
   check_can_run(program);
+  meeting_.wait(program.distributed, options.poll);
   keep_apart_for_checks(options);
   promise(!feeds.empty(), "feeds for at least one device");
   // Alone, only a loss gradient that the caller feeds makes a difference.

@@ -13,6 +13,7 @@
 #include "core/scope.h"
 #include "ir/program.h"
 #include "runtime/frame.h"
+#include "runtime/meeting.h"
 #include "runtime/replicas.h"
 
 namespace trireme {
@@ -113,6 +114,7 @@ class Executor {
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Compiled>> cache_;  // most recently used first
   ExecutorCounters counters_;
+  Meeting meeting_;
 };
 
 // The process's scope: what programs use when the caller names none.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/endpoints.h"
 #include "core/flags.h"
 #include "core/text.h"
 #include "core/warning.h"
@@ -10,10 +11,12 @@
 #include "transpiler/edit.h"
 #include "transpiler/server.h"
 #include "transpiler/trainer.h"
-#include "transpiler/wait_ready.h"
 
 namespace trireme {
 namespace {
+
+constexpr EndpointUse kTrainers{"DistributeTranspiler", "trainers"};
+constexpr EndpointUse kPservers{"DistributeTranspiler", "pservers"};
 
 int flag(const char* name) { return static_cast<int>(std::get<int64_t>(get_flag(name))); }
 
@@ -35,7 +38,7 @@ void check_fresh(const TranspileRequest& request) {
 Ranks find_ranks(const TranspileRequest& request, const std::string& mode) {
   Ranks ranks;
   if (const auto* text = std::get_if<std::string>(&request.trainers)) {
-    ranks.endpoints = parse_endpoints(*text, "trainers");
+    ranks.endpoints = parse_endpoints(*text, kTrainers);
   } else if (const auto* list = std::get_if<std::vector<std::string>>(&request.trainers)) {
     if (mode == "nccl2") {
       throw transpile_error("trainers is a list but in nccl2 mode must be a string",
@@ -43,7 +46,7 @@ Ranks find_ranks(const TranspileRequest& request, const std::string& mode) {
           .fix("write trainers=\"ip:port,ip:port\"");
     }
     ranks.endpoints = *list;
-    check_endpoints(ranks.endpoints, "trainers");
+    check_endpoints(ranks.endpoints, kTrainers);
   } else {
     const ErrorKind kind = mode == "nccl2" ? ErrorKind::assertion : ErrorKind::invalid_argument;
     throw transpile_error(cat("trainers is ", std::get<int>(request.trainers), " but in ", mode,
@@ -70,6 +73,18 @@ std::shared_ptr<DistributedFacts> facts_of(const std::string& mode, int trainer_
   facts->trainer_id = trainer_id;
   facts->is_chief = trainer_id == 0;
   return facts;
+}
+
+// Rank 0 gives the ids to the others when the startup program runs, and only then do they listen.
+std::shared_ptr<const DistributedFacts> waiting_for_ranks(const DistributedFacts& facts,
+                                                          const DistributeTranspilerConfig& config,
+                                                          const Ranks& ranks) {
+  auto startup = std::make_shared<DistributedFacts>(facts);
+  if (config.wait_port && ranks.rank == 0) {
+    startup->wait_for = ranks.endpoints;
+    std::erase(startup->wait_for, ranks.current_endpoint);
+  }
+  return startup;
 }
 
 // Edits copies first: what an edit complains about leaves the user's programs as they are.
@@ -119,7 +134,7 @@ void DistributeTranspiler::transpile_pserver(const TranspileRequest& request) {
   }
   if (*trainers < 1)
     throw transpile_error(cat("trainers is ", *trainers, " but must be at least 1"));
-  std::vector<std::string> endpoints = parse_endpoints(request.pservers, "pservers");
+  std::vector<std::string> endpoints = parse_endpoints(request.pservers, kPservers);
   // A server's process gives any id; a trainer's is checked when its program is asked for.
   std::shared_ptr<const Program> main = clone(*request.program, false);
   std::shared_ptr<const Program> startup = clone(*request.startup_program, false);
@@ -140,6 +155,7 @@ void DistributeTranspiler::transpile_pserver(const TranspileRequest& request) {
   facts->ps_endpoint = request.current_endpoint;
   facts->tables = placement.tables;
   facts->slices = slice_records(placement);
+  if (config_.wait_port) facts->wait_for = endpoints;
   mark(*request.program, facts);
   mark(*request.startup_program, facts);
   if (config_.print_log) {
@@ -172,13 +188,8 @@ void DistributeTranspiler::transpile_nccl2(const TranspileRequest& request) {
   facts->nccl_comm_num = config_.nccl_comm_num;
   facts->use_hierarchical_allreduce = config_.use_hierarchical_allreduce;
   facts->hierarchical_allreduce_inter_nranks = inter;
-  // Rank 0 gives the ids to the others when the startup program runs.
-  if (config_.wait_port && ranks.rank == 0) {
-    facts->wait_for = ranks.endpoints;
-    std::erase(facts->wait_for, ranks.current_endpoint);
-  }
   mark(*request.program, facts);
-  mark(*request.startup_program, facts);
+  mark(*request.startup_program, waiting_for_ranks(*facts, config_, ranks));
 }
 
 void DistributeTranspiler::transpile_collective(const TranspileRequest& request) {
@@ -196,6 +207,7 @@ void DistributeTranspiler::transpile_collective(const TranspileRequest& request)
   }
   auto facts = facts_of("collective", request.trainer_id);
   facts->nccl_comm_num = config_.nccl_comm_num;
+  std::shared_ptr<const DistributedFacts> startup_facts;
   std::shared_ptr<const Program> startup = clone(*request.startup_program, false);
   if (how == "single_process_multi_thread") {
     const int* count = std::get_if<int>(&request.trainers);
@@ -212,10 +224,7 @@ void DistributeTranspiler::transpile_collective(const TranspileRequest& request)
           .fix("run the program as it is, without a transpiler");
     }
     facts->trainer_endpoints = ranks.endpoints;
-    if (config_.wait_port && ranks.rank == 0) {
-      facts->wait_for = ranks.endpoints;
-      std::erase(facts->wait_for, ranks.current_endpoint);
-    }
+    startup_facts = waiting_for_ranks(*facts, config_, ranks);
     const auto make = how == "local_sgd" ? make_local_sgd : make_grad_allreduce;
     edit_both(request, [&](Program& main, Program& first) {
       make(main, first, config_.nccl_comm_num, ranks);
@@ -223,7 +232,7 @@ void DistributeTranspiler::transpile_collective(const TranspileRequest& request)
   }
   origin_startup_ = startup;
   mark(*request.program, facts);
-  mark(*request.startup_program, facts);
+  mark(*request.startup_program, startup_facts ? startup_facts : facts);
 }
 
 const Placement& DistributeTranspiler::placement() const {
@@ -239,14 +248,15 @@ const Placement& DistributeTranspiler::placement() const {
   return *placement_;
 }
 
-std::shared_ptr<Program> DistributeTranspiler::get_trainer_program(
-    bool wait_port, const std::function<void()>& poll) const {
+std::shared_ptr<Program> DistributeTranspiler::get_trainer_program(bool wait_port) const {
   const Placement& placed = placement();
   if (placed.trainer_id < 0 || placed.trainer_id >= placed.trainers) {
     throw transpile_error(cat("trainer_id is ", placed.trainer_id, " but must be from 0 to ",
                               placed.trainers - 1, " on a trainer"));
   }
-  if (wait_port) wait_server_ready(placed.endpoints, kReadyLimit, poll);
+  auto facts = std::make_shared<DistributedFacts>(*program_->distributed);
+  facts->wait_for = wait_port ? placed.endpoints : std::vector<std::string>();
+  program_->distributed = startup_->distributed = facts;
   return program_;
 }
 
@@ -261,6 +271,7 @@ std::shared_ptr<Program> DistributeTranspiler::server_program(const std::string&
                                                              : make_server(placed, endpoint);
   auto facts = std::make_shared<DistributedFacts>(*program_->distributed);
   facts->ps_endpoint = endpoint;
+  facts->wait_for.clear();  // it is waited for
   mark(*made, facts);
   return made;
 }

@@ -1,7 +1,6 @@
 // DistributeTranspiler: one trained program in, the programs of a cluster out.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,10 +36,10 @@ class DistributeTranspiler {
   // Makes `program` and `startup_program` those of a trainer, or of a rank. Nothing waits here.
   void transpile(const TranspileRequest& request);
 
-  // With parameter servers. These change nothing and may be asked in any order.
-  // wait_port: returns when every server accepts connections (see wait_server_ready).
-  std::shared_ptr<Program> get_trainer_program(bool wait_port = true,
-                                               const std::function<void()>& poll = {}) const;
+  // With parameter servers. These change no program and may be asked in any order.
+  // wait_port: the first runs of this program and its startup program wait until every server
+  // accepts connections (see DistributedFacts::wait_for). Nothing waits here.
+  std::shared_ptr<Program> get_trainer_program(bool wait_port = true) const;
   std::shared_ptr<Program> get_pserver_program(const std::string& endpoint) const;
   // Main and startup program of a server.
   std::pair<std::shared_ptr<Program>, std::shared_ptr<Program>> get_pserver_programs(

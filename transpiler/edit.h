@@ -20,8 +20,5 @@ Var& clone_var(Block& to, const Var& var, const std::string& name = {},
                const Shape* shape = nullptr);
 // A variable that only orders ops: __control_var@<n>.
 std::string add_control_var(Block& block);
-// "ip:port", ... out of a comma list. Errors: blank, malformed or repeated ones, naming `argument`.
-std::vector<std::string> parse_endpoints(const std::string& text, const char* argument);
-void check_endpoints(const std::vector<std::string>& endpoints, const char* argument);
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 // Transpilers: distributed programs, memory_optimize, release_memory.
 #include <pybind11/functional.h>
 
+#include "comm/wait_ready.h"
 #include "core/random.h"
 #include "ir/distributed.h"
 #include "python/binding/casters.h"
@@ -8,7 +9,6 @@
 #include "transpiler/memory_optimize.h"
 #include "transpiler/slice.h"
 #include "transpiler/sliced_files.h"
-#include "transpiler/wait_ready.h"
 
 namespace trireme::binding {
 namespace {
@@ -93,11 +93,7 @@ void bind_distribute(py::module_& m) {
                              .current_endpoint = current_endpoint,
                              .print = print_line});
            })
-      .def("get_trainer_program",
-           [](const T& self, bool wait_port) {
-             const py::gil_scoped_release without_gil;
-             return self.get_trainer_program(wait_port, poll_signals);
-           })
+      .def("get_trainer_program", &T::get_trainer_program)
       .def("get_pserver_program", &T::get_pserver_program)
       .def("get_pserver_programs", &T::get_pserver_programs)
       .def("get_startup_program",

@@ -1,6 +1,7 @@
 """fluid.transpiler: what only Python says, and the documented calls end to end."""
+import contextlib
+import inspect
 import socket
-import time
 
 import numpy as np
 import pytest
@@ -319,7 +320,7 @@ def test_server_threads():
 
 def test_running_an_rpc_op_says_what_is_missing(exe):
     net()
-    transpiled()
+    transpiled().get_trainer_program(wait_port=False)
     with pytest.raises(NotImplementedError, match='needs the multi-process runtime'):
         exe.run(fluid.default_startup_program())
 
@@ -373,98 +374,89 @@ def test_a_server_loads_its_rows_from_whole_files(exe, tmp_path):
 
 # ---- waiting
 
-def test_wait_server_ready():
+@contextlib.contextmanager
+def listener():
     with socket.socket() as up:
         up.bind(('127.0.0.1', 0))
         up.listen()
-        there = '127.0.0.1:%d' % up.getsockname()[1]
+        yield '127.0.0.1:%d' % up.getsockname()[1]
+
+
+def test_wait_server_ready():
+    with listener() as there:
         details.wait_server_ready([there])
-    start = time.time()
     with pytest.raises(RuntimeError, match=there):
         details.wait_server_ready([there], timeout=0.3)
-    assert time.time() - start < 5
     with pytest.raises(AssertionError):
         details.wait_server_ready(there)
+    assert inspect.signature(details.wait_server_ready).parameters['timeout'].default == 180
 
 
-# ---- memory
-
-def losses(edit, steps=4):
-    main, startup = fluid.Program(), fluid.Program()
-    main.random_seed = startup.random_seed = 5
-    with fluid.unique_name.guard(), fluid.program_guard(main, startup):
-        x = fluid.layers.data('x', [32])
-        hidden = x
-        for _ in range(4):
-            hidden = fluid.layers.fc(hidden, 32, act='relu')
-        hidden = fluid.layers.dropout(hidden, 0.2)
-        loss = fluid.layers.mean(fluid.layers.square(hidden))
-        fluid.optimizer.Adam(0.01).minimize(loss)
-    edit(main, loss)
-    exe = fluid.Executor(fluid.CPUPlace())
-    with fluid.scope_guard(fluid.Scope()):
-        exe.run(startup)
-        return [exe.run(main, {'x': np.ones((8, 32), 'float32') * i}, [loss, hidden])
-                for i in range(steps)]
+@pytest.fixture
+def short_wait():
+    before = fluid.get_flags('FLAGS_rpc_deadline')
+    fluid.set_flags({'FLAGS_rpc_deadline': 100})
+    yield
+    fluid.set_flags(before)
 
 
-@pytest.mark.filterwarnings('ignore')
-@pytest.mark.parametrize('edit', [
-    lambda main, loss: fluid.memory_optimize(main),
-    lambda main, loss: fluid.memory_optimize(main, level=1),
-    lambda main, loss: fluid.memory_optimize(main, skip_opt_set={loss}, skip_grads=True),
-    lambda main, loss: fluid.memory_optimize(main, skip_opt_set=[loss.name]),
-    lambda main, loss: fluid.release_memory(main),
-    lambda main, loss: fluid.release_memory(main, {loss.name}),
-])
-def test_numbers_do_not_change(edit):
-    for plain, optimized in zip(losses(lambda main, loss: None), losses(edit)):
-        for a, b in zip(plain, optimized):
-            np.testing.assert_array_equal(a, b)
-
-
-def test_memory_optimize_prints_and_returns_none(capsys):
+@pytest.mark.filterwarnings('ignore:waiting for')
+def test_runs_wait_for_servers_and_transpiling_does_not(exe, short_wait):
     net(width=16)
-    main = fluid.default_main_program()
-    before = {name for op in main.global_block().ops for name in op.output_arg_names}
-    assert fluid.memory_optimize(main, print_log=True) is None
-    assert capsys.readouterr().out.startswith('!!! 0,  ')
-    after = {name for op in main.global_block().ops for name in op.output_arg_names}
-    assert after < before and main._is_mem_optimized
+    with listener() as gone:
+        pass
+    with listener() as there:
+        t = fluid.DistributeTranspiler()
+        t.transpile(0, pservers=f'{there},{gone}', trainers=2)
+        trainer = t.get_trainer_program()
+        for program in (fluid.default_startup_program(), trainer):
+            with pytest.raises(RuntimeError, match=f'after 0.1 s .* connections: {gone}') as error:
+                exe.run(program)
+            assert there not in str(error.value)
+        compiled = fluid.CompiledProgram(trainer)
+        with pytest.raises(RuntimeError, match=f'connections: {gone}'):
+            exe.run(compiled, feed={'x': np.ones((2, 16), 'float32'),
+                                    'y': np.ones((2, 16), 'float32')})
+        t.get_trainer_program(wait_port=False)
+        with pytest.raises(NotImplementedError, match='needs the multi-process runtime'):
+            exe.run(fluid.default_startup_program())
 
 
-@pytest.mark.parametrize('level', [0, 1])
-def test_an_inference_model_of_an_optimized_program(exe, tmp_path, level):
-    hidden = fluid.layers.data('x', [32])
-    for _ in range(4):
-        hidden = fluid.layers.fc(hidden, 32, act='relu')
-    prediction = fluid.layers.fc(hidden, 32, act='softmax')
-    fluid.optimizer.SGD(0.1).minimize(fluid.layers.mean(prediction * prediction))
-    main = fluid.default_main_program()
-    plain = main.clone(for_test=True)
-    fluid.memory_optimize(main, level=level)
-    exe.run(fluid.default_startup_program())
-    fluid.io.save_inference_model(str(tmp_path), ['x'], [prediction, hidden], exe, main)
-    x = np.random.RandomState(3).rand(4, 32).astype('float32')
-    expected = exe.run(plain, {'x': x}, [prediction.name, hidden.name])
-    with fluid.scope_guard(fluid.Scope()):
-        model, feeds, fetches = fluid.io.load_inference_model(str(tmp_path), exe)
-        for a, b in zip(expected, exe.run(model, {feeds[0]: x}, fetches)):
-            np.testing.assert_array_equal(a, b)
+@pytest.mark.filterwarnings('ignore:waiting for')
+def test_the_first_rank_waits_when_its_startup_program_runs(exe, short_wait):
+    net(width=16)
+    with listener() as gone:
+        pass
+    config = configured(mode='nccl2')
+    fluid.DistributeTranspiler(config).transpile(0, trainers=f'{EP0},{gone}', current_endpoint=EP0)
+    with pytest.raises(RuntimeError, match=f'connections: {gone}'):
+        exe.run(fluid.default_startup_program())
 
 
-def test_memory_argument_errors():
-    program = fluid.Program()
-    with pytest.raises(TypeError, match='input_program must be a Program'):
-        fluid.memory_optimize('program')
-    with pytest.raises(TypeError, match='input_program must be a Program'):
-        fluid.release_memory(None)
-    with pytest.raises(ValueError, match='level is 2'):
-        fluid.memory_optimize(program, level=2)
-    for transform in (fluid.memory_optimize, fluid.release_memory):
-        with pytest.raises(ValueError, match='skip_opt_set must be'):
-            transform(program, skip_opt_set='loss')
-        with pytest.raises(TypeError, match='one of its elements is a int'):
-            transform(program, skip_opt_set=[1])
-    with pytest.warns(UserWarning, match='experimental'):
-        assert fluid.release_memory(program) is None
+# ---- clips
+
+@pytest.mark.filterwarnings('ignore:set_gradient_clip')
+@pytest.mark.parametrize('clip, ops', [
+    (lambda: fluid.clip.GradientClipByValue(1.0), ['clip']),
+    (lambda: fluid.clip.GradientClipByNorm(1.0), ['clip_by_norm']),
+    (lambda: fluid.clip.GradientClipByGlobalNorm(1.0), ['elementwise_mul']),
+    (lambda: fluid.clip.GradientClipByGlobalNorm(1.0, 'group'), ['elementwise_mul'])])
+@pytest.mark.parametrize('way', ['optimizer', 'program', 'list'])
+def test_servers_clip_the_average_whoever_asked(clip, ops, way):
+    x = fluid.layers.data('x', [1000])
+    out = fluid.layers.fc(x, 1000, param_attr='fc_w', bias_attr='fc_b')
+    loss = fluid.layers.mean(out)
+    if way == 'optimizer':
+        fluid.optimizer.SGD(0.1, grad_clip=clip()).minimize(loss)
+    else:
+        fluid.clip.set_gradient_clip(clip(), None if way == 'program' else ['fc_w', 'fc_b'])
+        fluid.optimizer.SGD(0.1).minimize(loss)
+    t = transpiled()
+    trainer = t.get_trainer_program(wait_port=False)
+    assert not any('clip' in op.type or op.type == 'elementwise_mul'
+                   for op in trainer.global_block().ops)
+    server, _ = t.get_pserver_programs(EP1)
+    last = [op.type for op in server.blocks[-1].ops]
+    assert last[-2:] == ops + ['sgd']
+    if ops != ['elementwise_mul']:
+        assert last[:2] == ['sum', 'scale']

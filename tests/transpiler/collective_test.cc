@@ -39,7 +39,9 @@ TEST(Nccl2, AppendsTheIdToTheStartupProgram) {
   EXPECT_EQ(second.type(), VarType::raw);
   EXPECT_TRUE(second.persistable());
   EXPECT_THAT(net.main->distributed->trainer_endpoints, ElementsAre(kEp0, kEp1));
-  EXPECT_THAT(net.main->distributed->wait_for, ElementsAre(kEp1));
+  // The others listen while their startup program runs, not later.
+  EXPECT_THAT(net.startup->distributed->wait_for, ElementsAre(kEp1));
+  EXPECT_THAT(net.main->distributed->wait_for, ElementsAre());
 }
 
 TEST(Nccl2, HierarchicalHasIdsOfBothLevels) {
@@ -58,7 +60,7 @@ TEST(Nccl2, HierarchicalHasIdsOfBothLevels) {
   EXPECT_NE(net.startup->global_block().find_var("Hierarchical_exter_NCCLID_0"), nullptr);
   EXPECT_EQ(nth(*net.startup, "gen_nccl_id").attr<int32_t>("hierarchical_allreduce_inter_nranks"),
             2);
-  EXPECT_TRUE(net.main->distributed->wait_for.empty());
+  EXPECT_TRUE(net.startup->distributed->wait_for.empty());
 }
 
 DistributeTranspilerConfig collective(const char* how, int rings = 1) {

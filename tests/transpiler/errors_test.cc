@@ -1,19 +1,14 @@
 // Bad arguments of the transpilers: each error names argument, value and what is allowed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "tests/transpiler/nets.h"
-#include "transpiler/wait_ready.h"
 
 namespace trireme::testing {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 template <class Call>
 ErrorKind kind_of(Call call) {
@@ -146,6 +141,27 @@ TEST(Transpile, NeedsMinimizeFirst) {
               HasSubstr("call minimize first"));
 }
 
+// Compressed gradients are exchanged between ranks; servers would have to take them apart again.
+TEST(Transpile, DgcIsRefused) {
+  for (const char* type : {"dgc_momentum", "dgc_clip_by_norm"}) {
+    ClassicNet net([](Var& loss) { optimizer::Momentum(0.1, 0.9).minimize(loss); });
+    Block& block = net.main->global_block();
+    block.create_var({.name = "step", .shape = {1}, .persistable = true});
+    for (Op* op : block.ops()) {
+      if (op->type() != "momentum") continue;
+      OpSpec spec = op->spec();
+      spec.type = type;
+      spec.inputs["current_step"] = {"step"};
+      const auto index = static_cast<size_t>(op->index());
+      block.insert_raw_op(index, spec, op->line());
+      break;
+    }
+    EXPECT_THAT(error_of([&] { DistributeTranspiler().transpile(net.request()); }),
+                AllOf(HasSubstr(cat(type, " works with collective training only")),
+                      HasSubstr("use MomentumOptimizer with parameter servers")));
+  }
+}
+
 TEST(Transpile, ASecondTimeNamesTheFirstMode) {
   ClassicNet net;
   DistributeTranspiler().transpile(net.request());
@@ -207,40 +223,6 @@ TEST(SplitMethod, ChoicesAreChecked) {
                 };
               }),
               HasSubstr("split_method chose nowhere:1 for fc_b"));
-}
-
-// ---- waiting
-
-struct Listener {
-  int number = socket(AF_INET, SOCK_STREAM, 0);
-  std::string endpoint;
-  Listener() {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    bind(number, reinterpret_cast<sockaddr*>(&address), size);
-    listen(number, 4);
-    getsockname(number, reinterpret_cast<sockaddr*>(&address), &size);
-    endpoint = cat("127.0.0.1:", ntohs(address.sin_port));
-  }
-  ~Listener() { close(number); }
-};
-
-TEST(WaitServerReady, ReturnsWhenAllListenAndNamesThoseThatDoNot) {
-  const Listener up;
-  std::string down;
-  {
-    const Listener gone;
-    down = gone.endpoint;
-  }
-  EXPECT_EQ(error_of([&] { wait_server_ready({up.endpoint}); }), "no error");
-  const std::string what = error_of([&] {
-    wait_server_ready({up.endpoint, down}, std::chrono::milliseconds(300));
-  });
-  EXPECT_THAT(what, AllOf(HasSubstr("after 0.3 s"), HasSubstr("connections: " + down),
-                          HasSubstr("wait_port=False")));
-  EXPECT_THAT(what, Not(HasSubstr(up.endpoint)));
 }
 
 }  // namespace

@@ -74,6 +74,7 @@ Trained train_ranks(const Case& with, const char* how, int count, int rings) {
     config.mode = "collective";
     config.collective_mode = how;
     config.nccl_comm_num = rings;
+    config.wait_port = false;
     DistributeTranspiler(config).transpile({.trainer_id = r,
                                             .program = fresh.main,
                                             .startup_program = fresh.startup,
@@ -85,11 +86,11 @@ Trained train_ranks(const Case& with, const char* how, int count, int rings) {
   }
   run_together(ranks, &Rank::startup, {});
   Trained trained;
-  const int64_t share = kBatch / count;
+  const int64_t share = with.batch / count;
   for (int step = 0; step < kSteps; ++step) {
     std::vector<Feeds> feeds;
     for (int r = 0; r < count; ++r) {
-      const int64_t begin = step * kBatch + r * share;
+      const int64_t begin = step * with.batch + r * share;
       feeds.push_back(with.feed(begin, begin + share));
     }
     run_together(ranks, &Rank::main, feeds);

@@ -9,6 +9,7 @@
 namespace trireme {
 
 inline constexpr std::chrono::seconds kReadyLimit{180};
+inline constexpr std::chrono::milliseconds kNoReadyLimit = std::chrono::hours{24 * 365};
 
 // Returns when every "ip:port" accepts a TCP connection. Error (timeout) after `limit`, listing
 // those that do not. `poll` runs between tries and may throw to end the wait.

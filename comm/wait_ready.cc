@@ -1,4 +1,4 @@
-#include "transpiler/wait_ready.h"
+#include "comm/wait_ready.h"
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -9,10 +9,10 @@
 #include <memory>
 #include <thread>
 
+#include "core/endpoints.h"
 #include "core/error.h"
 #include "core/text.h"
 #include "core/warning.h"
-#include "transpiler/edit.h"
 
 namespace trireme {
 namespace {
@@ -68,7 +68,7 @@ bool accepts(const std::string& endpoint, int wait_ms) {
 
 void wait_server_ready(const std::vector<std::string>& endpoints, std::chrono::milliseconds limit,
                        const std::function<void()>& poll) {
-  check_endpoints(endpoints, "endpoints");
+  check_endpoints(endpoints, {"wait_server_ready", "endpoints"});
   const Clock::time_point end = Clock::now() + limit;
   bool said = false;
   std::vector<std::string> missing = endpoints;
@@ -88,7 +88,9 @@ void wait_server_ready(const std::vector<std::string>& endpoints, std::chrono::m
                   cat("after ", static_cast<double>(limit.count()) / 1000,
                       " s these endpoints do not accept connections: ", join(missing)))
           .in("wait_server_ready")
-          .fix("start the processes that listen there, or pass wait_port=False");
+          .fix(
+              "start the processes that listen there, wait longer (FLAGS_rpc_deadline, where a "
+              "program's run waits), or pass wait_port=False");
     }
     if (!said) warn(cat("waiting for ", join(missing), " to accept connections"));
     said = true;
