@@ -205,7 +205,6 @@ ParamGrads append_gradient_clip_ops(const ParamGrads& params_grads) {
     same->second.push_back(pair);
   }
   if (groups.empty()) return params_grads;
-  // By this name transpilers know that every trainer clips its own gradients.
   const NameScope scope("gradient_clip_@CLIP");
   std::map<const Var*, Var*> clipped;
   for (auto& [clip, pairs] : groups) {

@@ -9,8 +9,6 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kTrainersOwn = "@CLIP";
-
 bool is_in(const std::string& type, std::initializer_list<const char*> types) {
   return std::ranges::find(types, type) != types.end();
 }
@@ -25,11 +23,7 @@ bool works_on_slices(const Op& op, bool to_number) {
 class ClipFinder {
  public:
   ServerClips find(const UpdateOps& ops) {
-    for (const Op* op : ops.clips) {
-      if (op->attr_or<std::string>("op_namescope", "").find(kTrainersOwn) == std::string::npos) {
-        add(*op);
-      }
-    }
+    for (const Op* op : ops.clips) add(*op);
     for (const Update& update : ops.updates) {
       const auto found = from_.find(update.grad);
       if (found == from_.end()) continue;
@@ -83,7 +77,7 @@ class ClipFinder {
                                 op.type(), "; over servers only their sum can be computed"),
                             ErrorKind::unimplemented)
           .at(op.line())
-          .fix("clip with set_gradient_clip, where each trainer clips its own gradients");
+          .fix("clip by value, by norm or by global norm, or train with one trainer");
     }
     const int join = static_cast<int>(clips_.joins.size());
     for (const std::string& name : op.input_names()) {

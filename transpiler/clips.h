@@ -37,7 +37,7 @@ struct ServerClips {
   const ClippedGrad* find(const std::string& grad) const;
 };
 
-// Clips of set_gradient_clip (name scope @CLIP) stay on the trainers: each clips its own.
+// All clips, whether the optimizer or its parameters asked for them.
 ServerClips find_server_clips(const UpdateOps& ops);
 
 }  // namespace trireme

@@ -187,8 +187,9 @@ Placement place(std::shared_ptr<const Program> main, std::shared_ptr<const Progr
                           ErrorKind::unimplemented)
         .fix("use a schedule made of ops, such as fluid.layers.exponential_decay");
   }
-  // One trainer's gradient is the average already; without barriers there is none.
-  if (placement.mode.sync && trainers > 1) placement.clips = find_server_clips(placement.ops);
+  // One trainer's gradient is the average already; where trainers do not wait for each other there
+  // is none.
+  if (placement.by_trainer()) placement.clips = find_server_clips(placement.ops);
   check_grad_names(placement);
   add_params(placement);
   cut(placement);

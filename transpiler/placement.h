@@ -49,7 +49,7 @@ struct Placement {
   int trainers = 1;
   std::vector<std::string> endpoints;
   UpdateOps ops;                    // of `main`
-  ServerClips clips;                // none where trainers clip
+  ServerClips clips;                // none where nothing is averaged: trainers clip there
   std::vector<PlacedParam> params;  // in the order of their updates
   std::vector<size_t> send_order;   // of params
   std::vector<std::string> tables;  // of lookups with is_distributed

@@ -172,31 +172,53 @@ class TrainerSide {
         parts.push_back(clone_var(block_, block_.var(total), part_name(total, k)).name());
         endpoints.push_back(placement_.endpoints[k]);
       }
-      append_filled(
-          block_,
-          {.type = "recv",
-           .inputs = {{"X", {barrier_}}},
-           .outputs = {{"Out", parts}},
-           .attrs = {{"epmap", endpoints}, {"trainer_id", int32_t{placement_.trainer_id}}}},
-          op_role::kRpc);
+      receive_parts(parts, endpoints);
       add(received, parts);
       parts_of.emplace_back(total, parts);
     }
-    end_of_receives(received);
+    if (placement_.mode.sync) end_of_receives(received);
     for (const auto& [total, parts] : parts_of) {
       append_filled(block_,
                     {.type = "sum", .inputs = {{"X", parts}}, .outputs = {{"Out", {total}}}},
                     op_role::kDist);
+      send_total(total);
+    }
+  }
+
+  // A background thread that cuts and joins takes one variable per op.
+  void receive_parts(const Strings& parts, const Strings& endpoints) {
+    const auto append = [&](const Strings& names, const Strings& from) {
+      Attrs attrs{{"epmap", from}, {"trainer_id", int32_t{placement_.trainer_id}}};
+      if (placement_.split_at_run()) attrs["recv_varnames"] = names;
+      append_filled(block_,
+                    {.type = "recv",
+                     .inputs = {{"X", {barrier_}}},
+                     .outputs = {{"Out", names}},
+                     .attrs = std::move(attrs)},
+                    op_role::kRpc);
+    };
+    if (!placement_.split_at_run()) return append(parts, endpoints);
+    for (size_t i = 0; i < parts.size(); ++i) append({parts[i]}, {endpoints[i]});
+  }
+
+  void send_total(const std::string& total) {
+    const auto append = [&](const Strings& to) {
       const std::string dummy = add_control_var(block_);
+      Attrs attrs{{"epmap", to}, {"trainer_id", int32_t{placement_.trainer_id}}};
+      if (placement_.split_at_run()) {
+        attrs["sections"] = std::vector<int64_t>{1};
+        attrs["send_varnames"] = Strings{total};
+      }
       append_filled(block_,
                     {.type = "send",
-                     .inputs = {{"X", Strings(placement_.endpoints.size(), total)}},
+                     .inputs = {{"X", Strings(to.size(), total)}},
                      .outputs = {{"Out", {dummy}}},
-                     .attrs = {{"epmap", placement_.endpoints},
-                               {"trainer_id", int32_t{placement_.trainer_id}}}},
+                     .attrs = std::move(attrs)},
                     op_role::kRpc);
       sent_[total].push_back(dummy);
-    }
+    };
+    if (!placement_.split_at_run()) return append(placement_.endpoints);
+    for (const std::string& endpoint : placement_.endpoints) append({endpoint});
   }
 
   void end_of_sends() {

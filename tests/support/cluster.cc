@@ -224,8 +224,14 @@ void TestServer::end_of_phase() {
     if (rounds.empty()) rounds = {static_cast<int32_t>(blocks.size())};
     int first = 0;
     for (size_t r = 0; r < round_; ++r) first += rounds[r];
-    for (int i = first; i < first + rounds[round_]; ++i) run_block(blocks[static_cast<size_t>(i)]);
+    // All blocks of a step are one step, as they are on one machine: random updates draw by it.
+    const uint64_t step = scope_.step();
+    for (int i = first; i < first + rounds[round_]; ++i) {
+      scope_.step() = step;
+      run_block(blocks[static_cast<size_t>(i)]);
+    }
     round_ = (round_ + 1) % rounds.size();
+    scope_.step() = round_ == 0 ? step + 1 : step;
   }
   phase_ = phase_ == Phase::send ? Phase::get : Phase::send;
   sent_ = fetched_ = 0;
@@ -247,11 +253,20 @@ std::vector<TestTrainer::Part> TestTrainer::parts_of(const Program& program) con
     }
     std::get<std::vector<OpSpec>>(parts.back()).push_back(std::move(op));
   };
-  bool sends = false, fetches = false;
+  // A background thread that waits for all trainers says itself when it has received.
+  bool receives = false;
+  const auto end_receiving = [&] {
+    if (!receives) return;
+    receives = false;
+    parts.push_back(OpSpec{.type = "fetch_barrier",
+                           .inputs = {},
+                           .outputs = {},
+                           .attrs = {{"endpoints", program.distributed->endpoints}}});
+  };
   for (const Op* op : program.global_block().ops()) {
     OpSpec spec = op->spec();
-    sends |= spec.type == "send_barrier";
-    fetches |= spec.type == "fetch_barrier";
+    if (spec.type != "recv") end_receiving();
+    receives |= spec.type == "send_barrier" && attr_of<bool>(spec, "half_async");
     const bool remote = looks_up_remote_rows(spec);
     if (remote) parts.push_back(spec);
     if (talks_to_servers(spec)) {
@@ -274,13 +289,7 @@ std::vector<TestTrainer::Part> TestTrainer::parts_of(const Program& program) con
       add_here(std::move(spec));
     }
   }
-  // Where a background thread receives, it says so itself.
-  if (sends && !fetches) {
-    parts.push_back(OpSpec{.type = "fetch_barrier",
-                           .inputs = {},
-                           .outputs = {},
-                           .attrs = {{"endpoints", program.distributed->endpoints}}});
-  }
+  end_receiving();
   return parts;
 }
 

@@ -35,6 +35,12 @@ std::vector<Case> optimizers() {
       dense("ftrl", [](Var& l) { optimizer::Ftrl(0.05).minimize(l); }),
       dense("lars", [](Var& l) { optimizer::LarsMomentum(0.1, 0.9).minimize(l); }),
       dense("lamb", [](Var& l) { optimizer::Lamb(0.01).minimize(l); }),
+      // Its noise is drawn by the parameter's name and the number of the step.
+      dense("dpsgd",
+            [](Var& l) {
+              optimizer::Dpsgd(0.01, {.clip = 0.1, .batch_size = 1, .sigma = 0.1, .seed = 7})
+                  .minimize(l);
+            }),
   };
 }
 
@@ -75,8 +81,11 @@ std::vector<Case> tables() {
           sparse("distributed, weight decay", l2, {.is_distributed = true})};
 }
 
-// Losses whose weights are rows that only some classes need. nce draws its classes by an own seed.
-Case classes_of_rows(bool by_tree) {
+// Losses whose weights are rows that only some classes need. nce draws other classes by an own
+// seed, by the rows of its batch; given ones are the same for every trainer.
+enum class Classes { of_tree, drawn, given };
+Case classes_of_rows(Classes which) {
+  const bool by_tree = which == Classes::of_tree;
   return {by_tree ? "hsigmoid" : "nce",
           [=]() -> Var& {
             Var& x = layers::fc(layers::data("x", {16}),
@@ -94,6 +103,12 @@ Case classes_of_rows(bool by_tree) {
                                                .num_neg_samples = 5,
                                                .seed = 11,
                                                .is_sparse = true});
+            if (which == Classes::given) {
+              for (Op* op : default_main_program().global_block().ops()) {
+                if (op->type() != "nce") continue;
+                op->set_attr("custom_neg_classes", std::vector<int32_t>{3, 599, 42, 300, 7});
+              }
+            }
             return layers::mean(cost);
           },
           sgd,
@@ -130,7 +145,8 @@ TEST(Cluster, OneTrainerGivesTheBitsOfTheUntranspiledProgram) {
       EXPECT_EQ(worst_difference(train_locally(with), train_in_cluster(with, 1)), 0);
     }
   }
-  for (const Case& with : {classes_of_rows(false), classes_of_rows(true), two_losses()}) {
+  for (const Case& with : {classes_of_rows(Classes::drawn), classes_of_rows(Classes::given),
+                           classes_of_rows(Classes::of_tree), two_losses()}) {
     SCOPED_TRACE(with.name);
     EXPECT_EQ(worst_difference(only_placed(train_locally(with)), train_in_cluster(with, 1)), 0);
   }
@@ -143,8 +159,16 @@ TEST(Cluster, TwoTrainersGiveTheNumbersOfOneMachineWithBothBatches) {
       EXPECT_LT(worst_difference(train_locally(with), train_in_cluster(with, 2)), 2e-5);
     }
   }
-  const Case tree = classes_of_rows(true);
-  EXPECT_LT(worst_difference(train_locally(tree), train_in_cluster(tree, 2)), 2e-5);
+  for (Case with :
+       {classes_of_rows(Classes::given), classes_of_rows(Classes::of_tree), two_losses()}) {
+    SCOPED_TRACE(with.name);
+    with.batch = kBatchOfThree;
+    for (const int trainers : {2, 3}) {
+      EXPECT_LT(
+          worst_difference(only_placed(train_locally(with)), train_in_cluster(with, trainers)),
+          2e-5);
+    }
+  }
 }
 
 TEST(Cluster, PlacementDoesNotChangeNumbers) {

@@ -210,13 +210,14 @@ TEST(Trainer, WeightDecayMovesAndSendsFollowTheWholeBackwardPass) {
   }
 }
 
-TEST(Trainer, WhatSetGradientClipClipsIsClippedBeforeItIsSent) {
+// Alone, a trainer clips its gradients itself: they are the average.
+TEST(Trainer, OneTrainerClipsBeforeItSends) {
   ClassicNet net([&](Var& loss) {
     set_gradient_clip(std::make_shared<GradientClipByValue>(1.0));
     sgd(loss);
   });
   DistributeTranspiler transpiler;
-  transpiler.transpile(net.request());
+  transpiler.transpile(net.request(0, 1));
   const auto main = transpiler.get_trainer_program(false);
   EXPECT_EQ(types_of(*main), kForward + kBackward +
                                  "mul_grad clip send clip split_byref send send_barrier recv "
@@ -233,7 +234,7 @@ TEST(Trainer, WithWeightDecayBothClipsComeBeforeTheFirstSend) {
         .minimize(loss);
   });
   DistributeTranspiler transpiler;
-  transpiler.transpile(net.request());
+  transpiler.transpile(net.request(0, 1));
   EXPECT_EQ(types_of(*transpiler.get_trainer_program(false)),
             kForward + kBackward +
                 "mul_grad clip clip send split_byref send send_barrier recv recv fetch_barrier "

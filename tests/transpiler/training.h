@@ -13,11 +13,16 @@
 
 namespace trireme::testing {
 
+inline constexpr int64_t kBatch = 8;
+// For three trainers, who share it evenly too.
+inline constexpr int64_t kBatchOfThree = 12;
+
 struct Case {
   std::string name;
   std::function<Var&()> build;
   Minimize minimize;
   std::function<Feeds(int64_t begin, int64_t end)> feed;  // samples of one batch
+  int64_t batch = kBatch;
 };
 
 struct Trained {
@@ -25,7 +30,6 @@ struct Trained {
   std::vector<float> losses;
 };
 
-inline constexpr int64_t kBatch = 8;
 inline constexpr int kSteps = 4;
 
 inline std::string build_case(const Case& with) {
@@ -42,9 +46,10 @@ inline Trained train_locally(const Case& with) {
   executor.run(*fresh.startup, {}, {}, {.scope = &scope});
   Trained trained;
   for (int step = 0; step < kSteps; ++step) {
-    const int64_t begin = step * kBatch;
+    const int64_t begin = step * with.batch;
     trained.losses.push_back(
-        *executor.run_one(*fresh.main, with.feed(begin, begin + kBatch), loss, {.scope = &scope})
+        *executor
+             .run_one(*fresh.main, with.feed(begin, begin + with.batch), loss, {.scope = &scope})
              .data<float>());
   }
   for (const Var* param : fresh.main->parameters()) {
@@ -93,9 +98,10 @@ struct TestCluster {
   // The mean of the trainers' losses; each trains on its share of the batch.
   float step(const Case& with, int number) {
     const auto count = static_cast<int64_t>(trainers.size());
-    const int64_t share = kBatch / count;
+    const int64_t share = with.batch / count;
+    promise(share * count == with.batch, "trainers share a batch evenly");
     for (int64_t t = 0; t < count; ++t) {
-      const int64_t begin = number * kBatch + t * share;
+      const int64_t begin = number * with.batch + t * share;
       trainers[static_cast<size_t>(t)]->begin_step(with.feed(begin, begin + share));
     }
     run_to_end(trainers, servers);
