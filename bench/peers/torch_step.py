@@ -10,9 +10,12 @@ import resource
 import statistics
 import time
 
-import torch
-from torch import nn
-from torch.nn import functional as F
+# Before OpenMP binds this thread to one core.
+CORES = sorted(os.sched_getaffinity(0))
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
 
 
 class NGram(nn.Module):
@@ -182,12 +185,12 @@ def make(name):
 
 
 def pin():
-    """The main thread on the first core, the workers on the others in turn."""
-    cores = sorted(os.sched_getaffinity(0))
+    """The main thread on the first core, the workers on the others in turn (not all work)."""
+    others = CORES[1:] or CORES
     workers = [t for t in map(int, os.listdir('/proc/self/task')) if t != os.getpid()]
-    os.sched_setaffinity(os.getpid(), {cores[0]})
+    os.sched_setaffinity(os.getpid(), {CORES[0]})
     for i, task in enumerate(workers):
-        os.sched_setaffinity(task, {cores[(i + 1) % len(cores)]})
+        os.sched_setaffinity(task, {others[i % len(others)]})
 
 
 def main():
