@@ -10,6 +10,7 @@
 #include <set>
 
 #include "compile/passes.h"
+#include "compile/views.h"
 #include "ops/fused_elementwise.h"
 
 namespace trireme {
@@ -30,10 +31,7 @@ bool same_known_shape(const ValueInfo& a, const ValueInfo& b) {
 
 // Nodes that rename dimensions, where they leave even those as they are.
 bool is_plain_copy(const Graph& graph, const Node& node) {
-  static const std::set<std::string, std::less<>> kRenaming = {
-      "p.reshape", "p.reshape_like", "p.align",         "p.unsqueeze",
-      "p.squeeze", "p.cast",         "p.broadcast_like"};
-  if (!kRenaming.contains(node.schema->type())) return false;
+  if (!renames(node)) return false;
   const ValueInfo& in = graph.values[node.ins[0]].info;
   const ValueInfo& out = graph.values[node.outs[0]].info;
   return same_known_shape(in, out) || (is_number(in) && is_number(out));

@@ -13,6 +13,9 @@ bool prune_unobservable(Graph& graph);
 // bodies repeat the forward; this takes the repetition out again.
 bool merge_equal(Graph& graph);
 
+// Images between convolutions stay in the layout that the convolution library works in.
+bool assign_layout(Graph& graph);
+
 // Elementwise nodes that feed each other become one p.fused node, which runs tile by tile. Every
 // step rounds by itself: no bit changes.
 bool fuse_elementwise(Graph& graph);

@@ -14,7 +14,8 @@ namespace {
 constexpr std::array kPipeline = {
     Pass{"merge_equal", merge_equal},
     Pass{"prune_unobservable", prune_unobservable},  // after merging: it leaves nodes nobody reads
-    Pass{"fuse_elementwise", fuse_elementwise},      // last: what it makes no pass looks into
+    Pass{"assign_layout", assign_layout},
+    Pass{"fuse_elementwise", fuse_elementwise},  // last: what it makes no pass looks into
 };
 
 }  // namespace

@@ -283,12 +283,23 @@ bool channels_innermost(const ConvSizes& s) {
   return s.groups == 1 && s.image_channels >= 16 && (ragged || s.channel_last);
 }
 
-Pass make_pass(const ConvSizes& s, ConvPass kind, int64_t images, bool winograd) {
+// How the images that are handed in lie in memory.
+Tag given_layout(const ConvSizes& s, int64_t block) {
+  if (block == 0) return s.channel_last ? Tag::nhwc : Tag::nchw;
+  return block == 16 ? Tag::nChw16c : block == 8 ? Tag::nChw8c : Tag::nhwc;
+}
+
+// `as_given`: images in blocks are taken as they are, others as the library likes them.
+Pass make_pass(const ConvSizes& s, ConvPass kind, int64_t images, bool winograd, bool as_given) {
   const auto f32 = memory::data_type::f32;
   const auto& [h, w] = s.axes;
-  const Tag layout = channels_innermost(s) && !winograd ? Tag::nhwc : Tag::any;
-  const Desc image({images, s.groups * s.image_channels, h.image, w.image}, f32, layout);
-  const Desc map({images, s.groups * s.map_channels, h.map, w.map}, f32, layout);
+  const Tag liked = channels_innermost(s) && !winograd ? Tag::nhwc : Tag::any;
+  const auto layout = [&](int64_t block) {
+    return as_given && block != 0 ? given_layout(s, block) : liked;
+  };
+  const Desc image({images, s.groups * s.image_channels, h.image, w.image}, f32,
+                   layout(s.image_block));
+  const Desc map({images, s.groups * s.map_channels, h.map, w.map}, f32, layout(s.map_block));
   const memory::dims sizes =
       s.groups == 1 ? memory::dims{s.map_channels, s.image_channels, h.size, w.size}
                     : memory::dims{s.groups, s.map_channels, s.image_channels, h.size, w.size};
@@ -492,16 +503,17 @@ class Conv : public OnednnConv {
   std::vector<FilterPiece> pieces_;
 };
 
-std::unique_ptr<OnednnConv> make_conv(const ConvSizes& s, ConvPass kind, std::string* why_not) {
+std::unique_ptr<OnednnConv> make_conv(const ConvSizes& s, ConvPass kind, bool as_given,
+                                      std::string* why_not) {
   const OneThread one;
   const auto f32 = memory::data_type::f32;
-  const Tag plain = s.channel_last ? Tag::nhwc : Tag::nchw;
+  const Tag image = given_layout(s, s.image_block), map = given_layout(s, s.map_block);
   const int count = conv_slices(s, kind);
   std::vector<Conv::Slice> slices;
   Desc filter;
   for (int i = 0; i < count; ++i) {
     const int64_t first = s.batch * i / count, last = s.batch * (i + 1) / count;
-    const Pass pass = make_pass(s, kind, last - first, takes_winograd(s));
+    const Pass pass = make_pass(s, kind, last - first, takes_winograd(s), as_given);
     if (is_reference(pass.implementation.c_str())) {
       if (why_not) *why_not = "oneDNN has only its reference loop for these sizes";
       return nullptr;
@@ -522,8 +534,8 @@ std::unique_ptr<OnednnConv> make_conv(const ConvSizes& s, ConvPass kind, std::st
                               {map_argument, pass.map},
                               {filter_last ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, pass.filter},
                               {DNNL_ARG_SCRATCHPAD, pass.scratchpad}});
-    slice.image = Blocked(Desc(pass.image.dims(), f32, plain), pass.image, kind == ConvPass::image);
-    slice.map = Blocked(Desc(pass.map.dims(), f32, plain), pass.map, kind == ConvPass::map);
+    slice.image = Blocked(Desc(pass.image.dims(), f32, image), pass.image, kind == ConvPass::image);
+    slice.map = Blocked(Desc(pass.map.dims(), f32, map), pass.map, kind == ConvPass::map);
     slice.scratchpad = pass.scratchpad.get_size();
     slices.push_back(std::move(slice));
   }
@@ -538,13 +550,19 @@ std::unique_ptr<OnednnConv> OnednnConv::make(const ConvSizes& s, ConvPass pass,
     if (why_not) *why_not = "the batch is empty";
     return nullptr;
   }
-  try {
-    return make_conv(s, pass, why_not);
-  } catch (const dnnl::error& e) {
-    if (e.status != dnnl_unimplemented) throw InternalError(std::string("oneDNN: ") + e.what());
-    if (why_not) *why_not = "oneDNN has no kernel for these sizes";
-    return nullptr;
+  const auto attempt = [&](bool as_given) -> std::unique_ptr<OnednnConv> {
+    try {
+      return make_conv(s, pass, as_given, why_not);
+    } catch (const dnnl::error& e) {
+      if (e.status != dnnl_unimplemented) throw InternalError(std::string("oneDNN: ") + e.what());
+      if (why_not) *why_not = "oneDNN has no kernel for these sizes";
+      return nullptr;
+    }
+  };
+  if (s.image_block != 0 || s.map_block != 0) {
+    if (std::unique_ptr<OnednnConv> made = attempt(true)) return made;
   }
+  return attempt(false);
 }
 
 }  // namespace trireme

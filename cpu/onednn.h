@@ -41,6 +41,8 @@ struct ConvSizes {
   int64_t image_channels = 0, map_channels = 0;  // per group
   std::array<Axis, 2> axes;                      // height, width
   bool channel_last = false;
+  // Not 0: channels stand in blocks of so many, [batch, blocks, h, w, block]: 8, 16, or all.
+  int64_t image_block = 0, map_block = 0;
   bool winograd = true;  // may be chosen, by the rule below
 };
 

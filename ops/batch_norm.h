@@ -6,7 +6,8 @@
 #include <string>
 
 #include "ir/schema.h"
-#include "ops/moments.h"
+#include "ops/batch_norm_lanes.h"
+#include "ops/channel_blocks.h"
 
 namespace trireme {
 
@@ -43,6 +44,11 @@ inline bool channel_last(const OpView& op) {
          op.attr<std::string>("data_layout") == "NHWC";
 }
 
+inline ChannelPlanes norm_planes(const OpView& op, const Shape& shape) {
+  const int64_t block = channel_blocks(op).image;
+  return block ? ChannelPlanes::in_blocks(shape, block) : ChannelPlanes(shape, channel_last(op));
+}
+
 // Statistics come from the batch, unless they are to be taken as they are.
 inline bool uses_kept_statistics(const OpView& op) {
   if (!op.schema().find_attribute("is_test")) return false;
@@ -56,7 +62,9 @@ inline void batch_norm_shape(OpView& op) {
     throw op.error(cat("X has ", x.shape.rank(), " dimensions ", x.shape, " but 2 to 5 are needed"))
         .fix("give X the shape [batch, channels] or [batch, channels, spatial...]");
   }
-  const Dim channels = x.shape[channel_last(op) ? x.shape.rank() - 1 : 1];
+  const int64_t block = channel_blocks(op).image;
+  const Dim channels =
+      block ? x.shape[1] * Dim(block) : x.shape[channel_last(op) ? x.shape.rank() - 1 : 1];
   Dim known = channels;
   for (const char* slot : {"Scale", "Bias", "Mean", "Variance"}) {
     const Dim given = op.in(slot).shape.numel();
@@ -114,55 +122,104 @@ void write_channel(const KernelArgs& k, int position, int64_t c, double value) {
   if (k.has_out(position)) k.out<T>(position)[c] = static_cast<T>(value);
 }
 
-// SavedMean and SavedVariance are what the gradient normalises by: the mean, and one over the
-// standard deviation. One element per channel cannot be normalised: it passes as it is, as in the
-// original, and leaves the statistics alone.
+// How one op uses statistics.
+struct NormUse {
+  bool kept = false;    // the kept ones, not the batch's
+  bool passes = false;  // one element per channel cannot be normalised: it passes as it is, as in
+                        // the original, and leaves the statistics alone
+  double epsilon = 0, momentum = 0;
+
+  NormUse(const KernelSite& site, const ChannelPlanes& planes)
+      : kept(uses_kept_statistics(site)),
+        passes(!kept && planes.batch * planes.pixels == 1),
+        epsilon(site.attr<float>("epsilon")),
+        momentum(site.attr<float>("momentum")) {}
+  bool measures(int64_t count) const { return !kept && !passes && count > 0; }
+};
+
+// y = (x - shift) * factor + add.
+template <class T>
+struct NormLine {
+  T shift, factor, add;
+};
+
+// Writes what is known of a channel once the batch is measured. SavedMean and SavedVariance are
+// what the gradient normalises by: the mean, and one over the standard deviation.
+template <class T>
+NormLine<T> settle_channel(const KernelArgs& k, const NormPositions& at, const NormUse& use,
+                           int64_t c, const Moments* measured) {
+  const double momentum =
+      k.has_in(at.momentum) ? element_as_double(k.in(at.momentum), 0) : use.momentum;
+  const double old_mean = k.in<T>(at.mean)[c], old_variance = k.in<T>(at.variance)[c];
+  Moments used{old_mean, old_variance};
+  Moments next = used;
+  double scale = k.in<T>(at.scale)[c], bias = k.in<T>(at.bias)[c];
+  if (measured) {
+    used = *measured;
+    next.mean = old_mean * momentum + used.mean * (1 - momentum);
+    next.variance = old_variance * momentum + used.variance * (1 - momentum);
+  }
+  double inverse = 1 / std::sqrt(used.variance + use.epsilon);
+  if (use.passes) {
+    used.mean = bias = 0;
+    inverse = scale = 1;
+  }
+  write_channel<T>(k, at.mean_out, c, next.mean);
+  write_channel<T>(k, at.variance_out, c, next.variance);
+  write_channel<T>(k, at.saved_mean, c, used.mean);
+  write_channel<T>(k, at.saved_inverse, c, inverse);
+  return {static_cast<T>(used.mean), static_cast<T>(inverse * scale), static_cast<T>(bias)};
+}
+
+inline BoundKernel batch_norm_lanes(const KernelSite& site, const ChannelPlanes& planes) {
+  return BoundKernel(
+      [=, at = NormPositions(site), use = NormUse(site, planes)](const KernelArgs& k) {
+        const float* x = k.in<float>(at.x);
+        const auto [begin, end] = k.range(lane_groups(planes));
+        for (int64_t group = begin; group < end; ++group) {
+          const LaneStrip strip = lane_strip(planes, group);
+          const bool measures = use.measures(strip.count());
+          Moments found[kLanes];
+          if (measures) lane_moments(strip, x, found);
+          float shift[kLanes], factor[kLanes], add[kLanes];
+          for (int64_t l = 0; l < strip.lanes; ++l) {
+            const auto line = settle_channel<float>(k, at, use, strip.channel + l,
+                                                    measures ? &found[l] : nullptr);
+            shift[l] = line.shift;
+            factor[l] = line.factor;
+            add[l] = line.add;
+          }
+          lane_normalise(strip, x, shift, factor, add, k.out<float>(at.y));
+        }
+      },
+      norm_parts(lane_groups(planes), planes.size()));
+}
+
 template <class T>
 BoundKernel batch_norm(const KernelSite& site, const NormActivation& act) {
-  const ChannelPlanes planes(site.in("X").shape, channel_last(site));
-  const bool kept = uses_kept_statistics(site);
-  const bool passes = !kept && planes.batch * planes.pixels == 1;
-  const double epsilon = site.attr<float>("epsilon");
-  const double momentum_attr = site.attr<float>("momentum");
+  const ChannelPlanes planes = norm_planes(site, site.in("X").shape);
+  const bool plain = act.kind == NormActivation::Kind::identity;
+  if (std::is_same_v<T, float> && plain && planes.step() > 1) return batch_norm_lanes(site, planes);
+  promise(planes.block == 0, "only float32 images stand in blocks");
   return BoundKernel(
-      [=, at = NormPositions(site)](const KernelArgs& k) {
+      [=, at = NormPositions(site), use = NormUse(site, planes)](const KernelArgs& k) {
         const T* x = k.in<T>(at.x);
-        const double momentum =
-            k.has_in(at.momentum) ? element_as_double(k.in(at.momentum), 0) : momentum_attr;
         const auto [begin, end] = k.range(planes.channels);
         for (int64_t c = begin; c < end; ++c) {
           const Strip strip = planes.channel(c);
-          const double old_mean = k.in<T>(at.mean)[c], old_variance = k.in<T>(at.variance)[c];
-          Moments used{old_mean, old_variance};
-          Moments next = used;
-          double scale = k.in<T>(at.scale)[c], bias = k.in<T>(at.bias)[c];
-          double inverse = 0;
-          if (passes) {
-            used.mean = bias = 0;
-            inverse = scale = 1;
-          } else {
-            if (!kept && strip.count() > 0) {
-              used = moments(strip, x);
-              next.mean = old_mean * momentum + used.mean * (1 - momentum);
-              next.variance = old_variance * momentum + used.variance * (1 - momentum);
-            }
-            inverse = 1 / std::sqrt(used.variance + epsilon);
-          }
-          write_channel<T>(k, at.mean_out, c, next.mean);
-          write_channel<T>(k, at.variance_out, c, next.variance);
-          write_channel<T>(k, at.saved_mean, c, used.mean);
-          write_channel<T>(k, at.saved_inverse, c, inverse);
-          const auto shift = static_cast<T>(used.mean), factor = static_cast<T>(inverse * scale),
-                     add = static_cast<T>(bias);
+          const bool measures = use.measures(strip.count());
+          const Moments found = measures ? moments(strip, x) : Moments{};
+          const auto [shift, factor, add] =
+              settle_channel<T>(k, at, use, c, measures ? &found : nullptr);
           T* y = k.out<T>(at.y);
-          if (act.kind != NormActivation::Kind::identity) {
+          if (!plain) {
             const T* z = at.z >= 0 ? k.in<T>(at.z) : nullptr;
-            strip.each([&](int64_t i) {
+            strip.each([&, shift = shift, factor = factor, add = add](int64_t i) {
               y[i] = act.apply((x[i] - shift) * factor + add + (z ? z[i] : T{0}));
             });
             continue;
           }
-          vectorised([=] {
+          vectorised([=, shift = shift, factor = factor, add = add] {
             strip.runs([=](int64_t first, int64_t n) {
               for (int64_t i = first; i < first + n; ++i) y[i] = (x[i] - shift) * factor + add;
             });
@@ -172,18 +229,57 @@ BoundKernel batch_norm(const KernelSite& site, const NormActivation& act) {
       norm_parts(planes.channels, planes.size()));
 }
 
+inline BoundKernel batch_norm_lanes_grad(const KernelSite& site, const ChannelPlanes& planes) {
+  const int x_at = site.position("X"), scale_at = site.position("Scale"),
+            mean_at = site.position("SavedMean"), inverse_at = site.position("SavedVariance"),
+            grad_at = site.position("Y@GRAD");
+  const int x_grad_at = site.out_position("X@GRAD"),
+            scale_grad_at = site.out_position("Scale@GRAD"),
+            bias_grad_at = site.out_position("Bias@GRAD");
+  return BoundKernel(
+      [=, use = NormUse(site, planes)](const KernelArgs& k) {
+        const float *x = k.in<float>(x_at), *grad = k.in<float>(grad_at);
+        const auto [begin, end] = k.range(lane_groups(planes));
+        for (int64_t group = begin; group < end; ++group) {
+          const LaneStrip strip = lane_strip(planes, group);
+          const float* mean = k.in<float>(mean_at) + strip.channel;
+          const float* inverse = k.in<float>(inverse_at) + strip.channel;
+          double sums[kLanes] = {}, weighted[kLanes] = {};
+          lane_grad_sums(strip, x, grad, mean, inverse, sums, weighted);
+          float factor[kLanes], mean_grad[kLanes] = {}, tilt[kLanes] = {};
+          const auto count = static_cast<double>(strip.count());
+          for (int64_t l = 0; l < strip.lanes; ++l) {
+            const int64_t c = strip.channel + l;
+            write_channel<float>(k, bias_grad_at, c, use.passes ? 0 : sums[l]);
+            write_channel<float>(k, scale_grad_at, c, use.passes ? 0 : weighted[l]);
+            factor[l] = use.passes ? 1.0f : k.in<float>(scale_at)[c] * inverse[l];
+            if (use.kept || use.passes) continue;  // the batch did not make the statistics
+            mean_grad[l] = static_cast<float>(sums[l] / count);
+            tilt[l] = static_cast<float>(weighted[l] / count) * inverse[l];
+          }
+          if (!k.has_out(x_grad_at)) continue;
+          lane_x_grad(strip, x, grad, mean, factor, mean_grad, tilt, k.out<float>(x_grad_at));
+        }
+      },
+      norm_parts(lane_groups(planes), planes.size()));
+}
+
 // With xhat = (x - mean) * inverse: Bias@GRAD = sum(dy), Scale@GRAD = sum(dy * xhat), and where the
 // batch made its own statistics, dx = scale * inverse * (dy - mean(dy) - xhat * mean(dy * xhat)).
 // Where X is not there, xhat is read off Y: (argument of the activation - bias) / scale.
 template <class T>
 BoundKernel batch_norm_grad(const KernelSite& site, const NormActivation& act, bool has_x) {
-  const ChannelPlanes planes(site.in("Y@GRAD").shape, channel_last(site));
-  const bool kept = uses_kept_statistics(site);
-  const bool passed = !kept && planes.batch * planes.pixels == 1;
+  const ChannelPlanes planes = norm_planes(site, site.in("Y@GRAD").shape);
+  const bool plain = act.kind == NormActivation::Kind::identity;
+  if (std::is_same_v<T, float> && plain && has_x && planes.step() > 1) {
+    return batch_norm_lanes_grad(site, planes);
+  }
+  promise(planes.block == 0, "only float32 images stand in blocks");
+  const NormUse use(site, planes);
+  const bool kept = use.kept, passed = use.passes;
   const int x_at = has_x ? site.position("X") : -1, scale_at = site.position("Scale"),
             bias_at = site.position("Bias"), mean_at = site.position("SavedMean"),
             inverse_at = site.position("SavedVariance"), grad_at = site.position("Y@GRAD");
-  const bool plain = act.kind == NormActivation::Kind::identity;
   const int y_at = plain && has_x ? -1 : site.position("Y");
   const int x_grad_at = site.out_position("X@GRAD"),
             scale_grad_at = site.out_position("Scale@GRAD"),

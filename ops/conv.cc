@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ir/schema.h"
+#include "ops/channel_blocks.h"
 #include "ops/conv_onednn.h"
 #include "ops/conv_product.h"
 
@@ -72,12 +73,13 @@ void check_groups(const OpView& op, std::string_view slot, Dim channels, int64_t
 Conv conv_site(const OpView& op, int spatial) {
   check_types(op);
   refuse_rewritten(op);
-  Conv conv{.layout = image_layout(op, "Input", spatial, "data_format")};
+  const ChannelBlocks blocks = channel_blocks(op);
+  Conv conv{.layout = image_layout(op, "Input", spatial, "data_format", blocks.image)};
   const Shape& input = op.in("Input").shape;
   const Shape& filter = op.in("Filter").shape;
   const auto sizes = filter_sizes(op, spatial);
   const int64_t groups = op.attr<int>("groups");
-  const Dim channels = input[conv.layout.channel_axis()];
+  const Dim channels = conv.layout.channels(input);
   const Dim expected = filter[1] * Dim(groups);
   if (!channels.may_equal(expected)) {
     throw op
@@ -93,9 +95,13 @@ Conv conv_site(const OpView& op, int spatial) {
                 .image_channels = filter.at(1),
                 .map_channels = filter.at(0) / groups,
                 .window = window_over(op, spatial_of(input, conv.layout), sizes),
-                .channel_last = conv.layout.channel_last};
+                .channel_last = conv.layout.channel_last,
+                .image_block = blocks.image,
+                .map_block = blocks.map};
   place_windows(op, conv.shape.window);
-  conv.out = conv.layout.shape(input[0], filter[0], conv.shape.window);
+  ImageLayout out = conv.layout;
+  out.block = blocks.map;
+  conv.out = out.shape(input[0], filter[0], conv.shape.window);
   return conv;
 }
 
@@ -108,7 +114,7 @@ Conv transpose_site(const OpView& op, int spatial) {
   const Shape& filter = op.in("Filter").shape;
   const auto sizes = filter_sizes(op, spatial);
   const int64_t groups = op.attr<int>("groups");
-  const Dim channels = input[conv.layout.channel_axis()];
+  const Dim channels = conv.layout.channels(input);
   if (!channels.may_equal(filter[0])) {
     throw op
         .error(cat("Input has ", channels, " channels but Filter ", filter, " reads ", filter[0]))
@@ -174,9 +180,46 @@ ChannelBias bias_of(const Conv& conv, const Kind& kind) {
           .channel_last = s.channel_last};
 }
 
-// Images are independent, so parts take images whichever product is used.
+// Images are independent, so parts take images whichever product is used. Copies are made at once.
 int parts_of(const ConvShape& shape) {
+  if (shape.image_block || shape.map_block) return 1;
   return static_cast<int>(std::clamp<int64_t>(shape.batch, 1, 64));
+}
+
+// The products know plain images only: those in blocks go through copies. For what oneDNN turns
+// down, as an empty batch; memory is kept between calls.
+template <class T>
+class PlainImages {
+ public:
+  PlainImages(int64_t batch, const BlockedImage& image) : count_(batch), image_(image) {}
+  const T* read(const T* given, std::vector<T>& copy) const {
+    if (image_.block == 0) return given;
+    T* plain = room(nullptr, copy);
+    for (int64_t i = 0; i < blocks(); ++i) from_blocks(image_, given, plain, i);
+    return plain;
+  }
+  T* room(T* given, std::vector<T>& copy) const {
+    if (image_.block == 0) return given;
+    copy.resize(static_cast<size_t>(count_ * image_.size()));
+    return copy.data();
+  }
+  void put(const T* plain, T* given) const {
+    for (int64_t i = 0; image_.block != 0 && i < blocks(); ++i) to_blocks(image_, plain, given, i);
+  }
+
+ private:
+  int64_t blocks() const { return count_ * (image_.channels / image_.block); }
+  int64_t count_;
+  BlockedImage image_;
+};
+
+template <class T>
+PlainImages<T> plain_images(const ConvShape& s) {
+  return {s.batch, {s.groups * s.image_channels, in_pixels(s.window), s.image_block}};
+}
+template <class T>
+PlainImages<T> plain_maps(const ConvShape& s) {
+  return {s.batch, {s.groups * s.map_channels, out_pixels(s.window), s.map_block}};
 }
 
 template <class T>
@@ -191,7 +234,11 @@ BoundKernel forward(const KernelSite& site, const Kind& kind, Product<T> product
         if (kind.transposed) {
           conv_image(shape, product, k.in<T>(0), k.in<T>(1), out, first, last);
         } else {
-          conv_map(shape, product, k.in<T>(0), k.in<T>(1), out, first, last);
+          thread_local std::vector<T> image_copy, map_copy;
+          T* map = plain_maps<T>(shape).room(out, map_copy);
+          conv_map(shape, product, plain_images<T>(shape).read(k.in<T>(0), image_copy), k.in<T>(1),
+                   map, first, last);
+          plain_maps<T>(shape).put(map, out);
         }
         if (k.has_in(bias_at)) add_bias(bias_shape, k.in<T>(bias_at), out, first, last);
       },
@@ -211,19 +258,22 @@ BoundKernel backward(const KernelSite& site, const Kind& kind, Product<T> produc
       site.schema().find_output("Bias@GRAD") ? site.out_position("Bias@GRAD") : -1;
   return BoundKernel(
       [=, shape = conv.shape](const KernelArgs& k) {
-        const T* grad = k.in<T>(grad_at);
+        thread_local std::vector<T> image_copy, map_copy;
+        const PlainImages<T> images = plain_images<T>(shape);
+        const T* grad = plain_maps<T>(shape).read(k.in<T>(grad_at), map_copy);
         if (k.has_out(input_grad_at)) {
           const auto [first, last] = k.range(shape.batch);
-          T* input_grad = k.out<T>(input_grad_at);
+          T* input_grad = images.room(k.out<T>(input_grad_at), image_copy);
           if (kind.transposed) {
             conv_map(shape, product, grad, k.in<T>(filter_at), input_grad, first, last);
           } else {
             conv_image(shape, product, grad, k.in<T>(filter_at), input_grad, first, last);
           }
+          images.put(input_grad, k.out<T>(input_grad_at));
         }
         if (k.part != 0) return;
         if (k.has_out(filter_grad_at)) {
-          const T* input = k.in<T>(input_at);
+          const T* input = images.read(k.in<T>(input_at), image_copy);
           conv_filter_grad(shape, product, kind.transposed ? grad : input,
                            kind.transposed ? input : grad, k.out<T>(filter_grad_at));
         }

@@ -14,6 +14,8 @@ ConvSizes sizes_of(const ConvShape& shape) {
                   .image_channels = shape.image_channels,
                   .map_channels = shape.map_channels,
                   .channel_last = shape.channel_last,
+                  .image_block = shape.image_block,
+                  .map_block = shape.map_block,
                   .winograd = std::get<bool>(get_flag("conv_winograd"))};
   for (size_t i = 0; i < 2; ++i) {
     const WindowAxis& axis = shape.window[i + 1];

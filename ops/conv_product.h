@@ -14,6 +14,8 @@ struct ConvShape {
   int64_t image_channels = 0, map_channels = 0;  // per group
   Window window;                                 // in: the image, out: the map
   bool channel_last = false;
+  int64_t image_block = 0, map_block = 0;  // not 0: channels in blocks; the functions below take
+                                           // plain images only
 
   int64_t image_size() const { return groups * image_channels * in_pixels(window); }
   int64_t map_size() const { return groups * map_channels * out_pixels(window); }

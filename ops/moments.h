@@ -82,6 +82,7 @@ Moments moments(const Strip& strip, const T* x) {
 struct ChannelPlanes {
   int64_t batch = 0, channels = 0, pixels = 0;
   bool channel_last = false;
+  int64_t block = 0;  // not 0: channels in blocks (channel_blocks.h)
 
   ChannelPlanes() = default;
   ChannelPlanes(const Shape& shape, bool last)
@@ -90,8 +91,18 @@ struct ChannelPlanes {
         pixels(last ? shape.product(1, shape.rank() - 1).value()
                     : shape.product(2, shape.rank()).value()),
         channel_last(last) {}
+  static ChannelPlanes in_blocks(const Shape& shape, int64_t block) {
+    ChannelPlanes made;
+    made.batch = shape.at(0);
+    made.channels = shape.at(1) * block;
+    made.pixels = shape.product(2, shape.rank() - 1).value();
+    made.block = block;
+    return made;
+  }
 
   int64_t size() const { return batch * channels * pixels; }
+  // How many channels stand side by side at each pixel.
+  int64_t step() const { return block ? block : channel_last ? channels : 1; }
   // One channel of the whole batch.
   Strip channel(int64_t c) const {
     if (channel_last) {

@@ -8,49 +8,11 @@
 #include "cpu/independent.h"
 #include "cpu/vectorised.h"
 #include "ir/schema.h"
-#include "ops/window.h"
+#include "ops/channel_blocks.h"
+#include "ops/pool.h"
 
 namespace trireme {
 namespace {
-
-struct Pool {
-  ImageLayout layout;
-  Window window;
-  int64_t batch = 0, channels = 0;
-  bool adaptive = false;   // windows cut the image into `out` pieces that may overlap by one
-  bool exclusive = false;  // an average counts only what lies inside the image
-  Shape out;
-
-  int64_t planes() const { return batch * channels; }
-  // Element offset of a plane's first pixel, and the distance between its pixels.
-  int64_t first(int64_t plane, int64_t pixels) const {
-    if (!layout.channel_last) return plane * pixels;
-    return plane / channels * channels * pixels + plane % channels;
-  }
-  int64_t step() const { return layout.channel_last ? channels : 1; }
-  // Into how many parts the planes may be cut, by shape alone.
-  int parts() const {
-    constexpr int64_t kReadsPerPart = 16384;
-    const int64_t reads = planes() * std::max(in_pixels(window), out_pixels(window) * taps(window));
-    return static_cast<int>(std::clamp<int64_t>(std::min(reads / kReadsPerPart, planes()), 1, 64));
-  }
-};
-
-// The part of the image under one window, along one axis.
-struct Span {
-  int64_t begin, end;
-  Span(const Pool& pool, const WindowAxis& axis, int64_t at) {
-    if (pool.adaptive) {
-      begin = at * axis.in / axis.out;
-      end = ((at + 1) * axis.in + axis.out - 1) / axis.out;
-    } else {
-      begin = std::max<int64_t>(axis.start(at), 0);
-      end = std::min(axis.start(at) + axis.size, axis.in);
-    }
-    end = std::max(end, begin);  // a last window may lie in the padding altogether
-  }
-  int64_t length() const { return end - begin; }
-};
 
 std::vector<int64_t> window_sizes(const OpView& op, int spatial, bool from_image,
                                   const std::vector<int64_t>& extents) {
@@ -74,10 +36,11 @@ std::vector<int64_t> window_sizes(const OpView& op, int spatial, bool from_image
 Pool pool_site(const OpView& op, int spatial) {
   const bool with_index = op.schema().find_attribute("pooling_type") == nullptr;
   Pool pool;
-  pool.layout =
-      with_index ? ImageLayout{.spatial = spatial} : image_layout(op, "X", spatial, "data_format");
+  pool.layout = with_index
+                    ? ImageLayout{.spatial = spatial}
+                    : image_layout(op, "X", spatial, "data_format", channel_blocks(op).image);
   const Shape& x = op.in("X").shape;
-  if (x.rank() != spatial + 2) {
+  if (with_index && x.rank() != spatial + 2) {
     throw op.error(cat("X has ", x.rank(), " dimensions ", x, " but ", spatial + 2, " are needed"))
         .fix(cat("reshape X to ", spatial + 2, " dimensions"));
   }
@@ -107,57 +70,17 @@ Pool pool_site(const OpView& op, int spatial) {
       for (WindowAxis& axis : pool.window) axis.out = 1;
     }
   }
-  const Dim channels = x[pool.layout.channel_axis()];
+  const Dim channels = pool.layout.channels(x);
   pool.batch = x.at(0);
   pool.channels = channels.value();
   pool.out = pool.layout.shape(x[0], channels, pool.window);
   return pool;
 }
 
-// Calls visit(out pixel, depth span, height span, width span) for every window of a plane.
-template <class Visit>
-void each_window(const Pool& pool, const Visit& visit) {
-  const auto& [d, h, w] = pool.window;
-  int64_t at = 0;
-  for (int64_t i = 0; i < d.out; ++i) {
-    const Span in_d(pool, d, i);
-    for (int64_t j = 0; j < h.out; ++j) {
-      const Span in_h(pool, h, j);
-      for (int64_t l = 0; l < w.out; ++l) visit(at++, in_d, in_h, Span(pool, w, l));
-    }
-  }
-}
-
-// Calls visit(image pixel) for every pixel under a window.
-template <class Visit>
-void each_pixel(const Pool& pool, const Span& d, const Span& h, const Span& w, const Visit& visit) {
-  for (int64_t i = d.begin; i < d.end; ++i) {
-    for (int64_t j = h.begin; j < h.end; ++j) {
-      const int64_t row = (i * pool.window[1].in + j) * pool.window[2].in;
-      for (int64_t l = w.begin; l < w.end; ++l) visit(row + l);
-    }
-  }
-}
-
-// What each pixel under a window weighs in its average.
-template <class T>
-T weight(const Pool& pool, const Span& d, const Span& h, const Span& w) {
-  const bool inside = pool.exclusive || pool.adaptive;
-  const int64_t count = inside ? d.length() * h.length() * w.length() : taps(pool.window);
-  return count == 0 ? T(0) : T(1) / static_cast<T>(count);
-}
-
-// NaN is larger than any number, so that it shows.
-template <class T>
-bool larger(T a, T b) {
-  return (a > b) | (a != a);
-}
-
 // Where a plain sweep over rows does: neighbouring pixels are neighbours in memory, and a window
 // reads the same elements wherever it stands.
 bool sweeps_rows(const Pool& pool) {
-  return !pool.adaptive && !pool.layout.channel_last && pool.window[0].trivial() &&
-         pool.window[0].in == 1;
+  return !pool.adaptive && pool.step() == 1 && pool.window[0].trivial() && pool.window[0].in == 1;
 }
 
 // Whether windows are tiles of 2 x 2 that cover the image without overlapping.
@@ -252,6 +175,7 @@ template <class T>
 BoundKernel pool_forward(const KernelSite& site, int spatial) {
   const Pool pool = pool_site(site, spatial);
   const bool max = site.attr<std::string>("pooling_type") == "max";
+  if (std::is_same_v<T, float> && pool.step() > 1) return pool_lanes(site, pool, max);
   const bool sweeps = sweeps_rows(pool), tiles = max && cuts_tiles(pool);
   return BoundKernel(
       [=](const KernelArgs& k) {
@@ -325,6 +249,7 @@ template <class T>
 BoundKernel pool_backward(const KernelSite& site, int spatial) {
   const Pool pool = pool_site(site, spatial);
   const bool max = site.attr<std::string>("pooling_type") == "max";
+  if (std::is_same_v<T, float> && pool.step() > 1) return pool_lanes_grad(site, pool, max);
   const int x_at = site.position("X"), out_at = site.position("Out"),
             grad_at = site.position("Out@GRAD"), x_grad_at = site.out_position("X@GRAD");
   const bool tiles = max && cuts_tiles(pool);

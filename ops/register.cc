@@ -6,6 +6,7 @@ namespace trireme {
 
 void register_primitive_elementwise(Registry& ops);
 void register_fused_elementwise(Registry& ops);
+void register_primitive_layout(Registry& ops);
 void register_primitive_reduce(Registry& ops);
 void register_primitive_shape(Registry& ops);
 void register_activation(Registry& ops);
@@ -80,6 +81,7 @@ void register_sharding(Registry& ops);
 void register_all_ops(Registry& ops) {
   register_primitive_elementwise(ops);
   register_fused_elementwise(ops);
+  register_primitive_layout(ops);
   register_primitive_reduce(ops);
   register_primitive_shape(ops);
   register_activation(ops);

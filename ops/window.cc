@@ -55,19 +55,24 @@ int64_t taps(const Window& window) { return window[0].size * window[1].size * wi
 
 Shape ImageLayout::shape(Dim batch, Dim channels, const Window& window) const {
   Shape made{batch};
-  if (!channel_last) made.push_back(channels);
+  if (!channel_last) made.push_back(block ? channels / Dim(block) : channels);
   for (int i = 0; i < spatial; ++i)
     made.push_back(Dim(window[static_cast<size_t>(3 - spatial + i)].out));
   if (channel_last) made.push_back(channels);
+  if (block) made.push_back(Dim(block));
   return made;
 }
 
 ImageLayout image_layout(const OpView& op, std::string_view slot, int spatial,
-                         std::string_view format_attr) {
+                         std::string_view format_attr, int64_t block) {
   const auto format = op.attr<std::string>(format_attr);
-  const ImageLayout layout{.spatial = spatial,
-                           .channel_last = format == "NHWC" || format == "NDHWC"};
+  const ImageLayout layout{
+      .spatial = spatial, .channel_last = format == "NHWC" || format == "NDHWC", .block = block};
   const Shape& shape = op.in(slot).shape;
+  if (block) {
+    promise(shape.rank() == spatial + 3 && shape.back() == Dim(block), "an image in its blocks");
+    return layout;
+  }
   if (shape.rank() != spatial + 2) {
     throw op
         .error(cat(slot, " has ", shape.rank(), " dimensions ", shape, " but ", spatial + 2,

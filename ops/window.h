@@ -33,16 +33,19 @@ int64_t taps(const Window& window);  // elements the window reads
 struct ImageLayout {
   int spatial = 2;
   bool channel_last = false;
+  int64_t block = 0;  // not 0: channels in blocks (channel_blocks.h)
 
-  int channel_axis() const { return channel_last ? spatial + 1 : 1; }
+  Dim channels(const Shape& shape) const {
+    return block ? shape[1] * Dim(block) : shape[channel_last ? spatial + 1 : 1];
+  }
   int spatial_axis(int i) const { return i + (channel_last ? 1 : 2); }
   Shape shape(Dim batch, Dim channels, const Window& window_out) const;
 };
 
-// From `format` ("NCHW", "NHWC", "NCDHW", "NDHWC", "AnyLayout"); an Error unless `slot` has the
-// rank.
+// From `format` ("NCHW", "NHWC", "NCDHW", "NDHWC", "AnyLayout") and the block; an Error unless
+// `slot` has the rank.
 ImageLayout image_layout(const OpView& op, std::string_view slot, int spatial,
-                         std::string_view format_attr);
+                         std::string_view format_attr, int64_t block = 0);
 
 // Reads strides, paddings, padding_algorithm and, where the row has them, dilations for windows of
 // `sizes` over an image of `extents`. `out` is not set. SAME pads so that out = ceil(in / stride);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "compile/memory_plan.h"
+#include "compile/views.h"
 #include "core/text.h"
 #include "runtime/half.h"
 #include "runtime/profiler.h"
@@ -355,17 +356,30 @@ void Frame::place_segment(size_t index) {
       bytes[slot] = std::max(bytes[slot], need);
     }
   }
-  for (size_t s = 0; s < plan_.slots.size(); ++s) {
-    const Lifetime& life = plan_.lifetimes[s];
-    if (life.segment != static_cast<int>(index)) continue;
-    slots.push_back(static_cast<int>(s));
-    intervals.push_back({bytes[s], life.first, life.last});
+  const std::vector<int> place = places_in_segment(plan_, static_cast<int>(index), facts_);
+  std::vector<size_t> interval(plan_.slots.size());  // by slot; a view comes after what it views
+  for (const bool views : {false, true}) {
+    for (size_t s = 0; s < plan_.slots.size(); ++s) {
+      const Lifetime& life = plan_.lifetimes[s];
+      if (life.segment != static_cast<int>(index)) continue;
+      if (views != (place[s] != static_cast<int>(s))) continue;
+      slots.push_back(static_cast<int>(s));
+      if (views) {
+        Interval& shared = intervals[interval[s] = interval[static_cast<size_t>(place[s])]];
+        shared.last = std::max(shared.last, life.last);
+      } else {
+        interval[s] = intervals.size();
+        intervals.push_back({bytes[s], life.first, life.last});
+      }
+    }
   }
   if (slots.empty()) return;
   const MemoryPlan memory = plan_memory(intervals);
   check_memory(intervals, memory);
   if (!arena_ || arena_->size() < memory.arena_bytes) arena_ = Buffer::allocate(memory.arena_bytes);
-  for (size_t i = 0; i < slots.size(); ++i) arena_offset_[slots[i]] = memory.offsets[i];
+  for (int slot : slots) {
+    arena_offset_[static_cast<size_t>(slot)] = memory.offsets[interval[static_cast<size_t>(slot)]];
+  }
 }
 
 void Frame::bind_instruction(int index) {
@@ -397,6 +411,9 @@ void Frame::bind_instruction(int index) {
       bound.kernel = std::move(*made);
       bound.chosen = &kernel;
       bound.cut = touched >= settings_->cut_bytes;
+      if (renames(node) && at(node.ins[0]).tensor().raw() == at(node.outs[0]).tensor().raw()) {
+        bound.kernel = BoundKernel([](const KernelArgs&) {});  // there already
+      }
       const size_t scratch = bound.kernel.scratch;
       if (scratch > scratch_bytes()) scratch_ = Buffer::allocate(scratch);
       return;

@@ -1,0 +1,253 @@
+// Between convolutions images keep the layout that the convolution library works in.
+//
+// A convolution's results stand with their channels in blocks (ops/channel_blocks.h); pooling,
+// batch_norm and elementwise nodes go on with them so. A value is put back in its plain place just
+// before the first node that needs it there. Without this pass every convolution would lay its
+// operands out by itself, forwards and backwards.
+#include <algorithm>
+#include <set>
+
+#include "compile/passes.h"
+#include "cpu/onednn.h"
+#include "cpu/tile.h"
+#include "cpu/vectorised.h"
+#include "ops/channel_blocks.h"
+
+namespace trireme {
+namespace {
+
+// One vector's worth of channels; all of them where that leaves a rest. Fewer stay plain.
+int64_t block_for(int64_t channels) {
+  const int64_t lanes = vector_width() == VectorWidth::avx512 ? 16 : 8;
+  return channels < lanes ? 0 : channels % lanes == 0 ? lanes : channels;
+}
+
+bool is_image(const ValueInfo& info) {
+  return info.type == VarType::lod_tensor && info.shape.rank() == 4 && info.shape[1].known();
+}
+
+std::string text_attr(const Node& node, std::string_view name) {
+  const auto it = node.attrs->find(std::string(name));
+  return it == node.attrs->end() ? "" : attr_as<std::string>(it->second, name);
+}
+
+class Assigner {
+ public:
+  explicit Assigner(Graph& graph)
+      : graph_(graph), blocked_(graph.values.size(), -1), plain_(graph.values.size(), true) {}
+
+  bool run() {
+    std::vector<Node> old = std::move(graph_.nodes);
+    graph_.nodes.clear();
+    bool changed = false;
+    for (Node& node : old) {
+      if (rewrite(node)) {
+        changed = true;
+      } else {
+        need_plain(node);
+      }
+      graph_.nodes.push_back(std::move(node));
+    }
+    for (const auto& fetch : graph_.fetches) plain(fetch.value);
+    for (const auto& state : graph_.states) plain(state.exit);
+    for (int value : graph_.kept) plain(value);
+    for (int value : graph_.saved) plain(value);
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      for (int value : graph_.nodes[n].outs) {
+        if (value >= 0) graph_.values[value].node = static_cast<int>(n);
+      }
+    }
+    return changed;
+  }
+
+ private:
+  const ValueInfo& info(int value) const { return graph_.values[value].info; }
+
+  bool rewrite(Node& node) {
+    if (!node.regions.empty() || !node.shared.empty()) return false;
+    const std::string& type = node.schema->type();
+    if (type == "conv2d" || type == "conv2d_grad") return rewrite_conv(node);
+    if (type == "batch_norm" || type == "batch_norm_grad") {
+      return text_attr(node, "data_layout") != "NHWC" && rewrite_follower(node, "X");
+    }
+    if (type == "pool2d" || type == "pool2d_grad") {
+      return text_attr(node, "data_format") != "NHWC" && rewrite_follower(node, "X");
+    }
+    static const std::set<std::string, std::less<>> kElementwise = {
+        "p.full_like", "p.broadcast_like", "p.sum_to_like"};
+    if (tile_op(type) || kElementwise.contains(type)) return rewrite_elementwise(node);
+    return false;
+  }
+
+  static int position(const std::vector<SlotSpec>& slots, std::string_view name) {
+    for (size_t i = 0; i < slots.size(); ++i) {
+      if (slots[i].name == name) return static_cast<int>(i);
+    }
+    return -1;
+  }
+  // Rows in question have no lists: positions are those of the slots.
+  int* in(Node& node, std::string_view slot) const {
+    const int at = position(node.schema->inputs(), slot);
+    return at < 0 || node.ins[at] < 0 ? nullptr : &node.ins[at];
+  }
+  int* out(Node& node, std::string_view slot) const {
+    const int at = position(node.schema->outputs(), slot);
+    return at < 0 || node.outs[at] < 0 ? nullptr : &node.outs[at];
+  }
+
+  void set_blocks(Node& node, int64_t image, int64_t map) const {
+    auto attrs = std::make_shared<Attrs>(*node.attrs);
+    (*attrs)[std::string(kChannelBlocks)] =
+        std::vector<int>{static_cast<int>(image), static_cast<int>(map)};
+    node.attrs = std::move(attrs);
+  }
+
+  bool rewrite_conv(Node& node) {
+    if (text_attr(node, "data_format") == "NHWC" || in(node, "Bias") || in(node, "ResidualData")) {
+      return false;
+    }
+    if (attr_as<int>(node.attrs->at("groups"), "groups") != 1) return false;
+    int* input = in(node, "Input");
+    int* filter = in(node, "Filter");
+    const Shape& window = info(*filter).shape;
+    if (!is_image(info(*input)) || window.rank() != 4 || !window[0].known() ||
+        info(*input).dtype != DType::float32 || info(*filter).dtype != DType::float32) {
+      return false;
+    }
+    const int64_t image = block_for(info(*input).shape.at(1)), map = block_for(window.at(0));
+    if (image == 0 && map == 0) return false;
+    take(node, input, image);
+    take(node, in(node, "Output@GRAD"), map);
+    give(out(node, "Output"), map);
+    give(out(node, "Input@GRAD"), image);
+    set_blocks(node, image, map);
+    return true;
+  }
+
+  // Ops over one image that go on with blocks where they find them.
+  bool rewrite_follower(Node& node, std::string_view main) {
+    const int image = *in(node, main);
+    if (!is_image(info(image)) || info(image).dtype != DType::float32 || blocked_[image] < 0) {
+      return false;
+    }
+    const int64_t block = block_for(info(image).shape.at(1));
+    for (int& value : node.ins) {
+      if (value >= 0 && is_image(info(value))) take(node, &value, block);
+    }
+    for (int& value : node.outs) {
+      if (value >= 0 && is_image(info(value))) give(&value, block);
+    }
+    set_blocks(node, block, block);
+    return true;
+  }
+
+  // Images of equal channels and single numbers only; pays where an image would have to be put
+  // back otherwise.
+  bool rewrite_elementwise(Node& node) {
+    bool pays = false;
+    int64_t channels = 1;
+    const auto is_number = [&](int value) { return info(value).shape.numel() == Dim(1); };
+    for (int value : node.ins) {
+      if (value < 0) return false;
+      if (is_number(value)) continue;
+      if (!is_image(info(value))) return false;
+      const int64_t own = info(value).shape.at(1);
+      if (own != 1 && channels != 1 && own != channels) return false;
+      channels = std::max(channels, own);
+      pays |= !plain_[value];
+    }
+    const int64_t block = block_for(channels);
+    if (!pays || block == 0 || node.outs.size() != 1 || !is_image(info(node.outs[0])) ||
+        info(node.outs[0]).shape.at(1) != channels) {
+      return false;
+    }
+    for (int& value : node.ins) {
+      if (!is_number(value)) take(node, &value, info(value).shape.at(1) == 1 ? 1 : block);
+    }
+    give(&node.outs[0], block);
+    return true;
+  }
+
+  std::shared_ptr<const Origin> origin_of(const Node& user, const char* what) const {
+    auto made = user.origin ? std::make_shared<Origin>(*user.origin) : std::make_shared<Origin>();
+    made->op_type = what;
+    return made;
+  }
+
+  int add_blocked(int value, int64_t block) {
+    ValueInfo made = info(value);
+    made.shape[1] = made.shape[1] / Dim(block);
+    made.shape.push_back(Dim(block));
+    blocked_.resize(graph_.values.size() + 1, -1);
+    plain_.resize(graph_.values.size() + 1, true);
+    blocked_[value] = graph_.add_value(std::move(made));
+    return blocked_[value];
+  }
+
+  Node conversion(const char* primitive, int from, int to, Attrs attrs,
+                  std::shared_ptr<const Origin> origin) const {
+    Node node;
+    node.schema = &op_table().get(primitive);
+    node.attrs = std::make_shared<const Attrs>(std::move(attrs));
+    node.ins = {from};
+    node.outs = {to};
+    node.in_counts = node.out_counts = {1};
+    node.origin = std::move(origin);
+    return node;
+  }
+
+  // The operand in blocks; 0: plain.
+  void take(const Node& user, int* value, int64_t block) {
+    if (!value) return;
+    if (block == 0) return plain(*value, &user);
+    if (blocked_[*value] < 0) {
+      const int from = *value;
+      const int to = add_blocked(from, block);
+      graph_.nodes.push_back(conversion("p.to_blocks", from, to,
+                                        {{"block", static_cast<int32_t>(block)}},
+                                        origin_of(user, "to_blocks")));
+    }
+    *value = blocked_[*value];
+  }
+
+  // The result is made in blocks; it has no plain place until somebody asks for it.
+  void give(int* value, int64_t block) {
+    if (!value || block == 0) return;
+    const int own = *value;
+    *value = add_blocked(own, block);
+    plain_[own] = false;
+  }
+
+  void plain(int value, const Node* user = nullptr) {
+    if (value < 0 || plain_[value]) return;
+    plain_[value] = true;
+    graph_.nodes.push_back(
+        conversion("p.from_blocks", blocked_[value], value, {},
+                   user ? origin_of(*user, "from_blocks") : std::make_shared<Origin>()));
+  }
+
+  void need_plain(const Node& node) {
+    for (int value : node.ins) plain(value, &node);
+    for (const Region& region : node.regions) {
+      for (const auto& link : region.reads) plain(link.outer, &node);
+      for (int value : region.writes) plain(value, &node);
+      for (const auto& port : region.ports) {
+        plain(port.from, &node);
+        plain(port.like, &node);
+      }
+    }
+  }
+
+  Graph& graph_;
+  std::vector<int> blocked_;  // by value: the one that holds it in blocks, or -1
+  std::vector<bool> plain_;   // by value: whether it is where the program has it
+};
+
+}  // namespace
+
+bool assign_layout(Graph& graph) {
+  if (!has_onednn() || vector_width() == VectorWidth::base) return false;
+  return Assigner(graph).run();
+}
+
+}  // namespace trireme
