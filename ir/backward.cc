@@ -72,9 +72,8 @@ bool has_gradient(const Op& op, const std::set<std::string>& no_grad) {
 
 }  // namespace
 
-std::vector<Op*> find_path(const Block& block, std::set<std::string> targets,
+std::vector<Op*> find_path(const std::vector<Op*>& ops, std::set<std::string> targets,
                            std::set<std::string> inputs, const std::set<std::string>& no_grad) {
-  const std::vector<Op*> ops = block.ops();
   std::vector<bool> relevant(ops.size(), true);
   for (size_t i = 0; i < ops.size() && !inputs.empty(); ++i) {
     relevant[i] = touches(ops[i]->inputs(), inputs);
@@ -111,14 +110,40 @@ std::set<std::string> names_of(const std::vector<Var*>& vars) {
   return names;
 }
 
-// All ops of the block, last to first, those on the path with their gradients.
-void differentiate(GradList& gradients, const Block& block, const std::vector<Op*>& path) {
+// What has run when a block ends: the ops of the blocks around it, then its own. The op that will
+// run the block is not there yet: the block is still being built.
+std::vector<Op*> ops_up_to(const Block& block) {
+  std::vector<Op*> ops;
+  if (const Block* around = block.parent()) ops = ops_up_to(*around);
+  for (Op* op : block.ops()) ops.push_back(op);
+  return ops;
+}
+
+std::set<std::string> without_gradient_up_to(const Block& block, std::set<std::string> names) {
+  for (const Block* at = &block; at; at = at->parent()) names = without_gradient(*at, names);
+  return names;
+}
+
+// All ops, last to first, those on the path with their gradients.
+void differentiate(GradList& gradients, const std::vector<Op*>& ops, const std::vector<Op*>& path) {
   const std::set<const Op*> on_path(path.begin(), path.end());
-  const std::vector<Op*> ops = block.ops();
   for (size_t i = ops.size(); i > 0; --i) {
     if (on_path.contains(ops[i - 1])) gradients.differentiate(*ops[i - 1]);
     gradients.overwrite(*ops[i - 1]);
   }
+}
+
+// Gradients in a branch are the branch's own: another branch gives its own the same names.
+int count_backward(const Block& into) {
+  int& count = into.program().backward_count;
+  return into.parent_index() < 0 ? ++count : count;
+}
+
+void refuse_checkpoints_in_branch(const Block& into) {
+  if (into.parent_index() < 0) return;
+  throw Error(ErrorKind::unimplemented,
+              cat("gradients in block ", into.index(), " cannot recompute between checkpoints"))
+      .fix("call it outside of the branch or loop, or give no checkpoints");
 }
 
 // Creates the variables an op writes, with the facts of those whose gradients they are. In a
@@ -249,20 +274,21 @@ ParamGrads append_backward(Var& loss, const BackwardOptions& options) {
     throw Error(cat("no op computes the loss ", loss.name()))
         .fix("give a variable that an op of this program writes");
   }
-  const std::set<std::string> no_grad = without_gradient(block, options.no_grad);
-  const std::vector<Op*> path = find_path(block, {loss.name()}, {}, no_grad);
+  const std::set<std::string> no_grad = without_gradient_up_to(block, options.no_grad);
+  const std::vector<Op*> ops = ops_up_to(block);
+  const std::vector<Op*> path = find_path(ops, {loss.name()}, {}, no_grad);
 
   loss_op->set_attr("op_role", int32_t{op_role::kForward | op_role::kLoss});
-  ++program.backward_count;
-  GradList gradients(into, no_grad, program.backward_count);
+  GradList gradients(into, no_grad, count_backward(into));
   const int32_t role = op_role::kBackward | op_role::kLoss;
   gradients.seed(loss.name(), ones(loss, {1},
                                    {{"op_role", role},
                                     {"op_device", loss_op->attr_or<std::string>("op_device", "")}},
                                    loss_op->line()));
   if (options.checkpoints.empty()) {
-    differentiate(gradients, block, path);
+    differentiate(gradients, ops, path);
   } else {
+    refuse_checkpoints_in_branch(into);
     differentiate_with_checkpoints(gradients, block, path, options.checkpoints);
   }
   append_all(into, gradients, options.callbacks);
@@ -305,13 +331,13 @@ std::vector<Var*> gradients(const std::vector<Var*>& targets, const std::vector<
       throw Error(cat("input ", var->name(), " is not in the program of the targets"));
     }
   }
-  const std::set<std::string> no_grad = without_gradient(block, no_grad_names);
-  const std::vector<Op*> path = find_path(block, names_of(targets), names_of(inputs), no_grad);
+  const std::set<std::string> no_grad = without_gradient_up_to(block, no_grad_names);
+  const std::vector<Op*> ops = ops_up_to(block);
+  const std::vector<Op*> path = find_path(ops, names_of(targets), names_of(inputs), no_grad);
   std::set<std::string> read;
   for (const Op* op : path) read.merge(names_in(op->inputs()));
 
-  ++program.backward_count;
-  GradList list(into, no_grad, program.backward_count);
+  GradList list(into, no_grad, count_backward(into));
   for (size_t i = 0; i < targets.size(); ++i) {
     const Var& target = *targets[i];
     const Op* writer = last_writer(block, target.name());
@@ -347,7 +373,7 @@ std::vector<Var*> gradients(const std::vector<Var*>& targets, const std::vector<
       }
     }
   }
-  differentiate(list, block, path);
+  differentiate(list, ops, path);
   append_all(into, list);
 
   std::vector<Var*> found;

@@ -32,14 +32,61 @@ std::vector<int> blocks_in_use(const Program& program) {
   return {used.begin(), used.end()};
 }
 
+constexpr int kDropped = op_role::kOptimize | op_role::kBackward | op_role::kLrSched;
+
+void add_names(const Block& block, std::set<std::string>& names) {
+  for (const Op* op : block.ops()) {
+    for (const std::string& name : op->input_names()) names.insert(name);
+    for (const std::string& name : op->output_names()) names.insert(name);
+    if (const Block* inner = op->sub_block()) add_names(*inner, names);
+  }
+}
+
+// The op of a branch that has lost its updates names no longer what only these read and wrote.
+void trim_branch(Op& op) {
+  std::set<std::string> names;
+  add_names(*op.sub_block(), names);
+  const auto kept = [&](std::vector<std::string> listed) {
+    std::erase_if(listed, [&](const std::string& name) { return !names.contains(name); });
+    return listed;
+  };
+  op.set_input("Input", kept(op.input("Input")));
+  op.set_output("Out", kept(op.output("Out")));
+}
+
+bool has_updates(const Block& block) {
+  const std::vector<Op*> ops = block.ops();
+  return std::ranges::any_of(ops, [](const Op* op) {
+    return op->has_role(kDropped) || (op->sub_block() && has_updates(*op->sub_block()));
+  });
+}
+
+// Whether any branch had some.
+bool trim_branches(const Program& program, const Program& copy) {
+  bool any = false;
+  for (size_t i = 0; i < copy.num_blocks(); ++i) {
+    for (Op* op : copy.block(static_cast<int>(i)).ops()) {
+      if (op->type() != "conditional_block") continue;
+      if (!has_updates(program.block(op->sub_block()->index()))) continue;
+      trim_branch(*op);
+      any = true;
+    }
+  }
+  return any;
+}
+
 std::shared_ptr<Program> forward_part(const Program& program) {
-  constexpr int kDropped = op_role::kOptimize | op_role::kBackward | op_role::kLrSched;
   Selection forward = select_all(program);
   for (std::vector<const Op*>& ops : forward.ops) {
     std::erase_if(ops, [](const Op* op) { return op->has_role(kDropped); });
   }
   forward.vars = named_vars(program, forward.ops);
   std::shared_ptr<Program> copy = copy_selected(program, forward);
+  if (trim_branches(program, *copy)) {
+    Selection rest = select_all(*copy);
+    rest.vars = named_vars(*copy, rest.ops);
+    copy = copy_selected(*copy, rest);
+  }
   copy->keep_blocks(blocks_in_use(*copy));
   return copy;
 }

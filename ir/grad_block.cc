@@ -201,7 +201,7 @@ void GradList::differentiate_sub_block(const Op& op) {
   std::set<std::string> reached;
   for (size_t known = 0; known != begun.size();) {
     known = begun.size();
-    path = find_path(body, begun, {}, no_grad);
+    path = find_path(body.ops(), begun, {}, no_grad);
     reached = inputs_of(path);
     for (const Handed& handed : border.handed) {
       if (reached.contains(handed.read) && !no_grad.contains(handed.read)) {

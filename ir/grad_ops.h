@@ -77,9 +77,9 @@ class GradList {
 // numbers.
 std::set<std::string> without_gradient(const Block& block, const std::set<std::string>& named);
 
-// The ops that `targets` are computed by, and of these the ones that depend on `inputs` if any are
-// given.
-std::vector<Op*> find_path(const Block& block, std::set<std::string> targets,
+// Of `ops` those that `targets` are computed by, and of these the ones that depend on `inputs` if
+// any are given.
+std::vector<Op*> find_path(const std::vector<Op*>& ops, std::set<std::string> targets,
                            std::set<std::string> inputs, const std::set<std::string>& no_grad);
 
 bool is_grad_name(std::string_view name);  // "x@GRAD", "x@GRAD@RENAME@block0@1"

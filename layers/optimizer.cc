@@ -10,23 +10,6 @@
 #include "layers/tensor.h"
 
 namespace trireme {
-namespace {
-
-// Where updates of a program go: the global block, or inside control flow the block of gradients.
-Block& target_block(Program& program) {
-  Block& current = program.current_block();
-  if (current.index() == 0) return current;
-  for (size_t i = 0; i < program.num_blocks(); ++i) {
-    Block& block = program.block(static_cast<int>(i));
-    if (block.forward_index() == current.index()) return block;
-  }
-  throw Error(ErrorKind::assertion,
-              cat("block ", current.index(), " is current and has no block of gradients"))
-      .fix("call minimize in the block where the loss was computed");
-}
-
-}  // namespace
-
 Optimizer::Optimizer(std::string type, const Hyper& learning_rate, OptimizerOptions options)
     : options_(std::move(options)), type_(std::move(type)), learning_rate_(learning_rate) {
   if (Var* var = learning_rate_.var()) {
@@ -89,7 +72,7 @@ std::vector<Op*> Optimizer::apply_gradients(const ParamGrads& params_grads, Sour
 
 std::vector<Op*> Optimizer::append_updates(const ParamGrads& params_grads) {
   Program& program = default_main_program();
-  Block& block = target_block(program);
+  Block& block = program.current_block();  // inside a branch the updates run with the branch
   const size_t start = block.size();
   find_devices(params_grads, block);
   std::vector<Var*> params;

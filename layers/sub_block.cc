@@ -18,17 +18,25 @@ struct Walk {
   Crossing crossing;
   std::set<std::string> made, seen_read, seen_written;
 
+  // A name of a block inside hides the same name outside: gradients of two branches, for instance.
+  bool is_outer(const Block& block, const std::string& name) const {
+    for (const Block* at = &block; at && at != &outside; at = at->parent()) {
+      if (at->find_var(name)) return false;
+    }
+    return outside.find_var_recursive(name) != nullptr;
+  }
+
   void run(const Block& block) {
     for (const Op* op : block.ops()) {
       for (const std::string& name : op->input_names()) {
-        if (!made.contains(name) && outside.find_var_recursive(name)) {
+        if (!made.contains(name) && is_outer(block, name)) {
           add_once(crossing.read, seen_read, name);
         }
       }
       if (const Block* inner = op->sub_block()) run(*inner);
       for (const std::string& name : op->output_names()) {
         made.insert(name);
-        if (outside.find_var_recursive(name)) add_once(crossing.written, seen_written, name);
+        if (is_outer(block, name)) add_once(crossing.written, seen_written, name);
       }
     }
   }

@@ -25,12 +25,20 @@ LossGradient loss_gradient(GradientScaleStrategy strategy) {
   return LossGradient::weighted;
 }
 
+bool has_backward(const Block& block) {
+  const std::vector<Op*> ops = block.ops();
+  return std::ranges::any_of(ops, [](const Op* op) {
+    return op->has_role(op_role::kBackward) || (op->sub_block() && has_backward(*op->sub_block()));
+  });
+}
+
 // A program without backward is for testing, so what it writes into a parameter is likely a slip:
 // an optimizer that was not pruned, or batch_norm that was not cloned for test.
 void warn_of_written_parameters(const Program& program) {
   for (const Op* op : program.global_block().ops()) {
     if (op->attr_or<bool>("is_test", false) || op->attr_or<bool>("use_global_stats", false))
       continue;
+    if (op->sub_block() && has_backward(*op->sub_block())) continue;  // a branch that trains
     for (const std::string& name : op->output_names()) {
       const Var* var = program.global_block().find_var(name);
       if (!var || !var->is_parameter()) continue;

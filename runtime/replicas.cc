@@ -97,10 +97,11 @@ void sum_all(const std::vector<const Tensor*>& offered, Tensor& to) {
 }
 
 // Replicas meet between instructions of the whole program; those of a loop or branch have no
-// common place.
+// common place: not for values they exchange, not for gradients that an update would take.
 void refuse_inner_exchanges(const Graph& graph, bool inner) {
   for (const Node& node : graph.nodes) {
-    if (inner && node.schema->trait().exchange) {
+    const bool updates = node.origin && node.origin->role == op_role::kOptimize;
+    if (inner && (updates || node.schema->trait().exchange)) {
       throw Error(ErrorKind::unimplemented,
                   cat(node.origin->op_type,
                       " inside a loop or branch cannot take what other devices computed"))

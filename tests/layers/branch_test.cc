@@ -2,6 +2,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "layers/optimizer.h"
 #include "tests/layers/loop_net.h"
 
 namespace trireme {
@@ -150,6 +151,64 @@ TEST(IfElse, RowsGoTheirWays) {
               ElementsAre(4, 30, 16, 50));
   EXPECT_THAT(numbers(net.run({{"x", doubles({2, 1}, {1, 2})}}, y)), ElementsAre(10, 20));
   expect_gradients(net, y, {{"x", doubles({4, 1}, {-2, 3, -4, 5})}}, {&x}, 1e-6);
+}
+
+// w -= 0.5 * d(w^2)/dw = 0 where the branch is taken; the other one halves it.
+TEST(Cond, AnOptimizerInABranchUpdatesWithIt) {
+  Net net;
+  Var& go = net.main->global_block().create_var(
+      {.name = "go", .dtype = DType::boolean, .shape = {1}, .is_data = true});
+  Var& w = layers::create_parameter({1}, DType::float32, {.name = "w"});
+  Var& squared = layers::square(w);  // outside: its gradient is taken inside
+  const auto minimized = [&](double rate) {
+    return [&, rate] {
+      Var& loss = layers::mean(squared);
+      optimizer::Sgd(rate).minimize(loss);
+      return std::vector<Var*>{&loss};
+    };
+  };
+  const auto loss = layers::cond(go, minimized(0.5), minimized(0.25));
+  EXPECT_EQ(net.main->num_blocks(), 3u);
+  EXPECT_THAT(types_of(net.main->block(1)),
+              HasSubstr("mean fill_constant mean_grad square_grad sgd"));
+  EXPECT_NE(net.main->block(2).find_var("w@GRAD"), nullptr) << "a branch has its own gradients";
+  net.executor.run(*net.startup, {}, {}, {.scope = &net.scope});
+  Tensor& weight = net.scope.var("w").tensor();
+  for (const bool taken : {true, false}) {
+    *weight.data<float>() = 3;
+    const Tensor asked = cast(longs({1}, {taken}), DType::boolean);
+    EXPECT_EQ(net.run_number({{"go", asked}}, *loss[0]), 9);
+    EXPECT_FLOAT_EQ(*net.scope.var("w").tensor().data<float>(), taken ? 0.0f : 1.5f);
+  }
+}
+
+TEST(Cond, GradientsAskedForInABranchGoThroughWhatStandsOutside) {
+  Net net;
+  Var& x = net.data("x", {2});
+  Var& outside = layers::square(x);
+  const auto out = layers::cond(
+      layers::less_than(net.number(0), net.number(1)),
+      [&] {
+        Var& loss = layers::reduce_sum(outside * 3.0);
+        return std::vector<Var*>{gradients({&loss}, {&x}).at(0)};
+      },
+      [&] { return std::vector<Var*>{&layers::assign(x)}; });
+  EXPECT_THAT(numbers(net.run({{"x", doubles({2}, {1, -2})}}, *out[0])), ElementsAre(6, -12));
+}
+
+TEST(Cond, CheckpointsInABranchAreRefused) {
+  Net net;
+  Var& x = net.data("x", {1});
+  const std::string what = error_of([&] {
+    layers::cond(layers::less_than(net.number(0), net.number(1)),
+                 [&] {
+                   Var& loss = layers::mean(layers::square(x));
+                   append_backward(loss, {.checkpoints = {"x"}});
+                   return std::vector<Var*>{&loss};
+                 },
+                 {});
+  });
+  EXPECT_THAT(what, HasSubstr("cannot recompute between checkpoints"));
 }
 
 }  // namespace

@@ -348,6 +348,109 @@ def test_assert_stops_the_run_and_shows_data(exe):
         value_of(exe, out, x=np.float32([7]))
 
 
+# ---- optimizers in branches
+
+def rate(name, value):
+    return layers.create_global_var([1], value, 'float32', persistable=True, name=name)
+
+
+def two_optimizers(loss_in_branch):
+    """Momentum where `which` is odd, SGD on another loss where it is even."""
+    x, y = fluid.data('x', [None, 3]), fluid.data('y', [None, 1])
+    which = fluid.data('which', [1], 'int32')
+    out = layers.fc(layers.fc(x, 4, act='tanh', param_attr='w'), 1, param_attr='v')
+
+    def first():
+        return layers.mean(layers.square_error_cost(out, y))
+
+    def second():
+        return layers.reduce_sum(layers.abs(out - y))
+
+    losses = (None, None) if loss_in_branch else (first(), second())
+
+    def minimized(optimizer, loss, build):
+        loss = build() if loss is None else loss
+        optimizer.minimize(loss)
+        return loss
+
+    fast = fluid.optimizer.Momentum(rate('fast', 0.1), 0.9)
+    slow = fluid.optimizer.SGD(rate('slow', 0.01))
+    odd = layers.elementwise_mod(which, layers.fill_constant([1], 'int32', 2)) == 1
+    return layers.cond(odd, lambda: minimized(fast, losses[0], first),
+                       lambda: minimized(slow, losses[1], second))
+
+
+def one_optimizer(build, make):
+    """A program that minimizes one loss at the top, on the variables of the other."""
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        x, y = fluid.data('x', [None, 3]), fluid.data('y', [None, 1])
+        out = layers.fc(layers.fc(x, 4, act='tanh', param_attr='w'), 1, param_attr='v')
+        make().minimize(build(out, y))
+    return main
+
+
+def weights(scope):
+    return {name: np.array(scope.find_var(name).get_tensor()).copy() for name in ('w', 'v')}
+
+
+@pytest.mark.parametrize('loss_in_branch', [True, False])
+def test_the_branch_that_is_taken_updates_with_its_optimizer(exe, loss_in_branch, fresh):
+    loss = two_optimizers(loss_in_branch)
+    exe.run(fresh[1])
+    scope = fluid.global_scope()
+    random = np.random.RandomState(3)
+    feed = {'x': random.rand(8, 3).astype('float32'), 'y': random.rand(8, 1).astype('float32')}
+    alone = {
+        1: one_optimizer(lambda out, y: layers.mean(layers.square_error_cost(out, y)),
+                         lambda: fluid.optimizer.Momentum(rate('fast', 0.1), 0.9)),
+        0: one_optimizer(lambda out, y: layers.reduce_sum(layers.abs(out - y)),
+                         lambda: fluid.optimizer.SGD(rate('slow', 0.01))),
+    }
+    for which in (1, 0, 1, 1, 0):
+        state = {name: np.array(scope.find_var(name).get_tensor()).copy()
+                 for name in scope.local_var_names() if scope.find_var(name).get_tensor()._is_initialized()}
+        exe.run(feed=dict(feed, which=np.int32([which])), fetch_list=[loss])
+        found = weights(scope)
+        for name, value in state.items():
+            scope.find_var(name).get_tensor().set(value, fluid.CPUPlace())
+        exe.run(alone[which], feed=feed)
+        for name, value in weights(scope).items():
+            np.testing.assert_allclose(found[name], value, rtol=1e-6, err_msg=name)
+
+
+def test_a_test_program_keeps_branches_and_loses_their_updates(exe, fresh, tmp_path):
+    loss = two_optimizers(loss_in_branch=True)
+    test = fresh[0].clone(for_test=True)
+    kinds = {op.type for block in test.blocks for op in block.ops}
+    assert 'conditional_block' in kinds
+    assert not kinds & {'sgd', 'momentum', 'mean_grad', 'tanh_grad'}
+    assert not [v.name for v in test.list_vars() if 'velocity' in v.name or '@GRAD' in v.name]
+    exe.run(fresh[1])
+    feed = {'x': np.ones((2, 3), 'float32'), 'y': np.ones((2, 1), 'float32'), 'which': np.int32([1])}
+    before = weights(fluid.global_scope())
+    first, = exe.run(test, feed=feed, fetch_list=[loss.name])
+    again, = exe.run(feed=feed, fetch_list=[loss])
+    assert first == again
+    assert not np.array_equal(before['w'], weights(fluid.global_scope())['w'])
+    copy = fluid.Program.parse_from_string(fresh[0].desc.serialize_to_string())
+    later, = exe.run(copy, feed=feed, fetch_list=[loss.name])
+    assert later < first
+
+
+def test_several_devices_refuse_an_optimizer_in_a_branch(exe, fresh):
+    loss = two_optimizers(loss_in_branch=True)
+    exe.run(fresh[1])
+    feed = {'x': np.ones((4, 3), 'float32'), 'y': np.ones((4, 1), 'float32')}
+    compiled = fluid.CompiledProgram(fresh[0]).with_data_parallel(
+        loss_name=loss.name, places=[fluid.CPUPlace()] * 2)
+    with pytest.raises(NotImplementedError, match='inside a loop or branch'):
+        exe.run(compiled, feed=[dict(feed, which=np.int32([1]))] * 2, fetch_list=[loss])
+    alone = fluid.CompiledProgram(fresh[0]).with_data_parallel(
+        loss_name=loss.name, places=[fluid.CPUPlace()])
+    exe.run(alone, feed=dict(feed, which=np.int32([1])), fetch_list=[loss])
+
+
 # ---- programs with sub-blocks are saved, loaded and cloned
 
 def test_sub_blocks_survive_clone_and_inference_models(exe, tmp_path, fresh):
