@@ -33,6 +33,16 @@ OpSchema& grad_from_x(OpSchema& row, Slope slope) {
   });
 }
 
+ShapeRule divided_by(const char* attr) {
+  return [attr, like_x = floating_like_x()](OpView& op) {
+    if (op.attr<float>(attr) == 0) {
+      throw op.error(cat(attr, " is 0, which the result is divided by"))
+          .fix(cat("give a ", attr, " other than 0"));
+    }
+    like_x(op);
+  };
+}
+
 Expr only_where(Expr condition, Expr value) {
   return select(condition, value, constant(value, 0.0));
 }
@@ -134,6 +144,7 @@ void register_smooth(Registry& ops) {
   activation(ops, "square", "X * X", [](Body&, Expr x) { return square(x); })
       .shape([](OpView& op) {  // whole numbers too
         require_dense(op, "X");
+        require_numbers(op, "X");
         op.set_out_like("Out", op.in("X"));
       })
       .grad({"X"})
@@ -187,7 +198,8 @@ void register_smooth(Registry& ops) {
                            return select(greater(z, b.attr<float>("threshold")), x, soft / beta);
                          })
                   .attr("beta", 1.0f, "how sharp the bend is")
-                  .attr("threshold", 20.0f, "beta * X above this gives X itself"),
+                  .attr("threshold", 20.0f, "beta * X above this gives X itself")
+                  .shape(divided_by("beta")),
               [](Body& b, Expr x, Expr g) {
                 const Expr z = x * b.attr<float>("beta");
                 return select(greater(z, b.attr<float>("threshold")), g, g * sigmoid(z));
@@ -234,6 +246,7 @@ void register_bent(Registry& ops) {
       .attr("threshold", 6.0f, "largest gate")
       .attr("scale", 6.0f, "divides the result")
       .attr("offset", 3.0f, "added to X in the gate")
+      .shape(divided_by("scale"))
       .grad({"X"})
       .sample(between(-5, 5, {-3, 3}));
   activation(ops, "thresholded_relu", "X above the threshold, 0 elsewhere",
@@ -263,6 +276,14 @@ void register_bent(Registry& ops) {
              })
       .attr("t_min", 0.0f, "smallest result")
       .attr("t_max", 24.0f, "largest result")
+      .shape([like_x = floating_like_x()](OpView& op) {
+        const float least = op.attr<float>("t_min"), most = op.attr<float>("t_max");
+        if (least > most) {
+          throw op.error(cat("t_min is ", least, " but t_max is ", most))
+              .fix("give a t_min that is not larger than t_max");
+        }
+        like_x(op);
+      })
       .grad({"X"})
       .sample(between(-1, 2, {0, 1}, {{"t_max", 1.0f}}));
 
@@ -334,6 +355,8 @@ void register_with_operands(Registry& ops) {
       .attr("factor", 1.0f, "the exponent")
       .shape([](OpView& op) {
         require_dense(op, "X");
+        require_numbers(op, "X");
+        require_one_number(op, "FactorTensor");
         op.set_out_like("Out", op.in("X"));
       })
       .body([](Body& b) {

@@ -3,6 +3,7 @@
 
 #include "core/text.h"
 #include "ops/host_operands.h"
+#include "ops/rules.h"
 
 namespace trireme {
 namespace {
@@ -112,7 +113,10 @@ void register_elements(Registry& ops) {
       .in("I", "the index, one integer")
       .in_optional("X_W", "gradients: zeros like this where nothing was written")
       .out("Out", "a copy of the element")
-      .shape([](OpView& op) { element_shape(op, VarType::lod_tensor); })
+      .shape([](OpView& op) {
+        require_array(op, "X");
+        element_shape(op, VarType::lod_tensor);
+      })
       .grad_maker([](GradMaker& g) {
         g.append({"write_to_array",
                   {{"X", g.out_grad("Out")}, {"I", g.in("I")}},
@@ -125,7 +129,10 @@ void register_elements(Registry& ops) {
   ops.op("lod_array_length")
       .in("X", "a tensor array")
       .out("Out", "how many elements it has, int64 [1]")
-      .shape([](OpView& op) { op.set_out("Out", DType::int64, {1}); })
+      .shape([](OpView& op) {
+        require_array(op, "X");
+        op.set_out("Out", DType::int64, {1});
+      })
       .traits({.host = true})
       .kernel(untyped([](const KernelSite&) {
         return [](const KernelArgs& k) {
@@ -252,6 +259,7 @@ void register_joining(Registry& ops) {
       .attr("axis", 0, "the dimension along which they are joined")
       .attr("use_stack", false, "join along a new dimension")
       .shape([](OpView& op) {
+        require_array(op, "X");
         const ValueInfo& x = op.in("X");
         const bool stack = op.attr<bool>("use_stack");
         const int rank = x.shape.rank() + (stack ? 1 : 0);

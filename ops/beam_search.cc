@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/rules.h"
 #include "ops/sequence_rules.h"
 #include "ops/sequence_spans.h"
 
@@ -324,6 +325,8 @@ void register_beam_search(Registry& ops) {
       .at_least(1)
       .required_attr<int32_t>("end_id", "the word that ends a sentence")
       .shape([](OpView& op) {
+        require_array(op, "Ids");
+        require_array(op, "Scores");
         op.set_out("SentenceIds", DType::int64, {Dim()});
         op.set_out("SentenceScores", op.in("Scores").dtype, {Dim()});
         set_lod(op, "SentenceIds", {}, 2);

@@ -246,7 +246,10 @@ void register_branch(Registry& ops) {
       .in("X", "any tensor")
       .out("Out", "a copy of it")
       .attr("dtype", static_cast<int32_t>(DType::float32), "kept for files; not used")
-      .shape(same_as("X"))
+      .shape([](OpView& op) {
+        require_dense(op, "X");
+        op.set_out_like("Out", op.in("X"));
+      })
       .body([](Body& b) { b.out("Out") = reshape_like(b.in("X"), b.in("X")); })
       .grad({"X", "Out"})
       .sample([](Draw& d) {

@@ -66,7 +66,10 @@ void question(Registry& ops, const char* name, const char* doc, Holds holds) {
   ops.op(name)
       .in("X", "a tensor or SelectedRows")
       .out("Out", doc)
-      .shape([](OpView& op) { op.set_out("Out", DType::boolean, {1}); })
+      .shape([](OpView& op) {
+        require_numbers(op, "X");
+        op.set_out("Out", DType::boolean, {1});
+      })
       .kernel([holds](const KernelSite& site, std::string* why_not) {
         const bool sparse = site.in("X").type == VarType::selected_rows;
         return for_dtype<float, double, int32_t, int64_t>(
@@ -114,7 +117,10 @@ void register_compare(Registry& ops) {
   ops.op("is_empty")
       .in("X", "any shape and type")
       .out("Out", "whether X has no elements")
-      .shape([](OpView& op) { op.set_out("Out", DType::boolean, {1}); })
+      .shape([](OpView& op) {
+        require_dense(op, "X");
+        op.set_out("Out", DType::boolean, {1});
+      })
       .kernel(untyped([](const KernelSite& site) {
         return [empty = site.in("X").shape.count() == 0](const KernelArgs& k) {
           *k.out<bool>(0) = empty;

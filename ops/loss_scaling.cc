@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "core/text.h"
-#include "ir/schema.h"
+#include "ops/rules.h"
 
 namespace trireme {
 namespace {
@@ -25,6 +25,13 @@ void each_like_x(OpView& op) {
     out.lod = x.lod;
     out.lod_level = x.lod_level;
   }
+}
+
+void require_one(const OpView& op, const char* slot, DType dtype) {
+  require_one_number(op, slot);
+  if (!op.in(slot).known || op.in(slot).dtype == dtype) return;
+  throw op.error(cat(slot, " is ", name_of(op.in(slot).dtype), " but must be ", name_of(dtype)))
+      .fix(cat("give ", slot, " as ", name_of(dtype), " [1]"));
 }
 
 struct Pairs {
@@ -121,6 +128,7 @@ void register_loss_scaling(Registry& ops) {
       .out("FoundInfinite", "[1]: whether an element was infinite or NaN")
       .shape([](OpView& op) {
         each_like_x(op);
+        require_one_number(op, "Scale");
         op.set_out("FoundInfinite", DType::boolean, {1});
       })
       .kernel(typed<float, double>([]<class T>(const KernelSite& s) { return unscale<T>(s); }));
@@ -142,6 +150,10 @@ void register_loss_scaling(Registry& ops) {
       .attr("stop_update", false, "the scale stays")
       .shape([](OpView& op) {
         each_like_x(op);
+        require_one(op, "FoundInfinite", DType::boolean);
+        require_one(op, "PrevLossScaling", DType::float32);
+        require_one(op, "InGoodSteps", DType::int32);
+        require_one(op, "InBadSteps", DType::int32);
         op.set_out("LossScaling", DType::float32, {1});
         op.set_out("OutGoodSteps", DType::int32, {1});
         op.set_out("OutBadSteps", DType::int32, {1});

@@ -93,7 +93,11 @@ void register_scale(Registry& ops) {
       .attr("scale", 1.0f, "the factor")
       .attr("bias", 0.0f, "what is added")
       .attr("bias_after_scale", true, "scale first, then add")
-      .shape(like_x)
+      .shape([](OpView& op) {
+        require_numbers(op, "X");
+        require_one_number(op, "ScaleTensor");
+        like_x(op);
+      })
       .body(scale_body)
       .kernel(on_rows([]<class T>(const KernelSite& site) { return scale_rows<T>(site); }),
               "selected_rows")
@@ -210,7 +214,10 @@ void register_small(Registry& ops) {
   ops.op("sign")
       .in("X", "any shape")
       .out("Out", "-1, 0 or 1")
-      .shape(like_dense_x)
+      .shape([](OpView& op) {
+        require_numbers(op, "X");
+        like_dense_x(op);
+      })
       .body([](Body& b) { b.out("Out") = sign(b.in("X")); })
       .grad_maker([](GradMaker& g) {
         g.append({"scale",

@@ -5,6 +5,7 @@
 
 #include "core/text.h"
 #include "ops/host_operands.h"
+#include "ops/rules.h"
 
 namespace trireme {
 namespace {
@@ -157,7 +158,10 @@ void register_steps(Registry& ops) {
       .in("X", "one element per step")
       .in("RankTable", "the order by length that the steps are in")
       .out("Out", "sequences in the order of the batch")
-      .shape([](OpView& op) { like_x(op, VarType::lod_tensor, 1); })
+      .shape([](OpView& op) {
+        require_array(op, "X");
+        like_x(op, VarType::lod_tensor, 1);
+      })
       .grad_maker(undone_by("lod_tensor_to_array"))
       .no_grad({"RankTable"})
       .traits({.host = true})

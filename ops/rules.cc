@@ -119,12 +119,31 @@ void require_dense(const OpView& op, std::string_view slot) {
       .fix("convert it first, for instance with get_tensor_from_selected_rows");
 }
 
+void require_array(const OpView& op, std::string_view slot) {
+  if (!op.in(slot).known || op.in(slot).type == VarType::lod_tensor_array) return;
+  throw op.error(cat(slot, " is a ", name_of(op.in(slot).type), ", not an array of tensors"))
+      .fix("give what array_write or create_array returns");
+}
+
 void require_floating(const OpView& op, std::string_view slot) {
   const ValueInfo& info = op.in(slot);
   if (!info.known || is_floating(info.dtype)) return;
   throw Error(ErrorKind::type_mismatch,
               cat(slot, " holds ", name_of(info.dtype), " but must hold real numbers"))
       .fix(cat("cast ", slot, " to float32 first"));
+}
+
+void require_numbers(const OpView& op, std::string_view slot) {
+  const ValueInfo& info = op.in(slot);
+  if (!info.known || info.dtype != DType::boolean) return;
+  throw Error(ErrorKind::type_mismatch, cat(slot, " holds bool but must hold numbers"))
+      .fix(cat("cast ", slot, " to float32 or int64 first"));
+}
+
+void require_one_number(const OpView& op, std::string_view slot) {
+  if (!op.has(slot) || op.in(slot).shape.numel().may_equal(1)) return;
+  throw op.error(cat(slot, " has shape ", op.in(slot).shape, " but holds one number"))
+      .fix(cat("give ", slot, " the shape [1]"));
 }
 
 ShapeRule floating_like_x() {

@@ -29,8 +29,15 @@ DType dtype_attr(const OpView& op, std::string_view name);
 
 // Refuses SelectedRows and arrays in a slot that takes tensors.
 void require_dense(const OpView& op, std::string_view slot);
+// Refuses what is no tensor array.
+void require_array(const OpView& op, std::string_view slot);
 // Refuses whole numbers and bool in a slot that takes real numbers.
 void require_floating(const OpView& op, std::string_view slot);
+
+// Refuses bool in a slot that takes numbers.
+void require_numbers(const OpView& op, std::string_view slot);
+// Refuses several numbers in a slot that takes one; an absent slot is fine.
+void require_one_number(const OpView& op, std::string_view slot);
 
 // The shape rule of most functions of one real variable: Out is like X, LoD included.
 ShapeRule floating_like_x();

@@ -231,7 +231,11 @@ KernelFn ref_by_trainer_id(const KernelSite& site) {
 // ---- variables that take no memory
 
 KernelFn fake_init(const KernelSite& site) {
-  const Shape shape{std::span<const int64_t>(site.attr<std::vector<int64_t>>("shape"))};
+  const auto extents = site.attr<std::vector<int64_t>>("shape");
+  const Shape shape{std::span<const int64_t>(extents)};
+  if (!shape.known()) {
+    throw site.error(cat("shape is [", join(extents), "]")).fix("give extents of 0 or more");
+  }
   const DType dtype = site.out("Out").dtype;
   const bool rows = site.out("Out").type == VarType::selected_rows;
   return [=](const KernelArgs& k) {

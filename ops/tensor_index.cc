@@ -451,6 +451,7 @@ void register_where(Registry& ops) {
       .in("Condition", "any shape; true where it is not 0")
       .out("Out", "int64 [n, rank]: the places where Condition holds")
       .shape([](OpView& op) {
+        require_dense(op, "Condition");
         const ValueInfo& condition = op.in("Condition");
         Dim count;
         if (condition.value) {

@@ -134,6 +134,10 @@ void unique_shape(OpView& op) {
     out[axis] = Dim();
   }
   const DType index = dtype_attr(op, "dtype");
+  if (!is_integer(index)) {
+    throw op.error(cat("dtype is ", name_of(index), ", but indices are whole numbers"))
+        .fix("use int32 or int64");
+  }
   op.set_out("Out", x.dtype, out);
   for (const SlotSpec& slot : op.schema().outputs()) {
     if (slot.name == "Index") op.set_out("Index", index, {items});
@@ -196,7 +200,13 @@ void register_unique(Registry& ops) {
       .out("Index", "for every element of X, which of Out it is")
       .out("Count", "for every element of Out, how often it is in X")
       .attr("dtype", kInt64, "element type of the indices")
-      .shape(unique_shape)
+      .shape([](OpView& op) {
+        if (const Shape& x = op.in("X").shape; x.rank() != 1) {
+          throw op.error(cat("X has shape ", x, " but one dimension is taken"))
+              .fix("reshape X to [-1]");
+        }
+        unique_shape(op);
+      })
       .traits({.host = true})
       .kernel(unique_kernel(all));
   ops.op("unique_consecutive")
