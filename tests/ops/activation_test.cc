@@ -43,6 +43,25 @@ TEST(Activation, KnownValues) {
   expect_near(of_each("swish", {1}, {{"beta", 2.f}}), {1 / (1 + std::exp(-2))});
 }
 
+TEST(Activation, KnownValuesOfSmoothOnes) {
+  expect_near(of_each("abs", {-2, 3}), {2, 3});
+  expect_near(of_each("square", {-3, 0.5}), {9, 0.25});
+  expect_near(of_each("sqrt", {9, 0.25}), {3, 0.5});
+  expect_near(of_each("rsqrt", {4, 0.25}), {0.5, 2});
+  expect_near(of_each("reciprocal", {4, -0.5}), {0.25, -2});
+  expect_near(of_each("exp", {0, 1}), {1, 2.718281828});
+  expect_near(of_each("log", {1, 2}), {0, 0.693147181});
+  expect_near(of_each("log1p", {0, 1}), {0, 0.693147181});
+  expect_near(of_each("sin", {0.5}), {0.479425539});
+  expect_near(of_each("cos", {0.5}), {0.877582562});
+  expect_near(of_each("erf", {0.5}), {0.520499878});
+  expect_near(of_each("tanh", {0.5}), {0.462117157});
+  expect_near(of_each("tanh_shrink", {0.5}), {0.037882843});
+  expect_near(of_each("stanh", {1}), {1.003766981});  // 1.7159 tanh(0.67)
+  expect_near(of_each("selu", {1, -1}), {1.050700987, -1.111330738});
+  expect_near(of_each("soft_relu", {0, 50}, {{"threshold", 2.f}}), {std::log(2), 2.126928011});
+}
+
 TEST(Activation, LogisticOnesStayFiniteFarFromZero) {
   expect_near(of_each("softplus", {-1000, 0, 1000}), {0, std::log(2), 1000});
   expect_near(of_each("logsigmoid", {-1000, 0, 1000}), {-1000, -std::log(2), 0});

@@ -5,6 +5,7 @@
 #include "ir/program.h"
 #include "ops/rank_table.h"
 #include "runtime/executor.h"
+#include "tests/support/op_record.h"
 #include "tests/support/op_runner.h"
 
 namespace trireme::testing {
@@ -44,7 +45,9 @@ struct Chain {
     return op("lod_rank_table", {{"X", {x}}}, {{"Out", {"table"}}}, {}, VarType::lod_rank_table);
   }
   Variable run(const std::string& name) {
-    return executor.run(*program, feeds, {name}, {.scope = &scope}).front();
+    Variable found = executor.run(*program, feeds, {name}, {.scope = &scope}).front();
+    note_result(*program, name, found);
+    return found;
   }
 };
 
@@ -168,6 +171,97 @@ TEST(SplitLodTensor, MaskSpeaksAboutEachRow) {
   chain.op("split_lod_tensor", {{"X", {"x"}}, {"Mask", {"mask"}}},
            {{"OutTrue", {"t"}}, {"OutFalse", {"f"}}});
   EXPECT_THAT(error_of([&] { chain.run("t"); }), HasSubstr("Mask has 2 elements"));
+}
+
+constexpr VarType kArray = VarType::lod_tensor_array;
+
+TEST(Arrays, ElementsAreWrittenReadCountedAndJoined) {
+  Chain chain;
+  chain.feed("a", doubles({2, 1}, {1, 2})).feed("b", doubles({1, 1}, {3}));
+  chain.feed("zero", longs({1}, {0})).feed("one", longs({1}, {1}));
+  chain.op("write_to_array", {{"X", {"a"}}, {"I", {"zero"}}}, {{"Out", {"array"}}}, {}, kArray);
+  chain.op("write_to_array", {{"X", {"b"}}, {"I", {"one"}}}, {{"Out", {"array"}}}, {}, kArray);
+  const Variable array = chain.run("array");
+  ASSERT_EQ(array.array().size(), 2u);
+  EXPECT_THAT(numbers(array.array()[0]), ElementsAre(1, 2));
+  chain.op("read_from_array", {{"X", {"array"}}, {"I", {"one"}}}, {{"Out", {"read"}}});
+  EXPECT_THAT(numbers(chain.run("read").tensor()), ElementsAre(3));
+  chain.op("lod_array_length", {{"X", {"array"}}}, {{"Out", {"length"}}});
+  EXPECT_THAT(numbers(chain.run("length").tensor()), ElementsAre(2));
+  chain.op("tensor_array_to_tensor", {{"X", {"array"}}},
+           {{"Out", {"joined"}}, {"OutIndex", {"sizes"}}}, {{"axis", 0}});
+  EXPECT_THAT(numbers(chain.run("joined").tensor()), ElementsAre(1, 2, 3));
+  EXPECT_THAT(numbers(chain.run("sizes").tensor()), ElementsAre(2, 1));
+}
+
+TEST(Arrays, WrongUsesNameTheElement) {
+  const auto fails = [](const std::string& type, int64_t index, const Slots& outs,
+                        const Attrs& attrs = {}) {
+    Chain chain;
+    chain.feed("a", doubles({2, 1}, {1, 2})).feed("zero", longs({1}, {0}));
+    chain.feed("i", longs({1}, {index}));
+    chain.op("write_to_array", {{"X", {"a"}}, {"I", {"zero"}}}, {{"Out", {"array"}}}, {}, kArray);
+    const bool writes = type == "write_to_array";
+    Slots ins = {{"X", {writes ? "a" : "array"}}};
+    if (type != "tensor_array_to_tensor") ins["I"] = {"i"};
+    return error_of([&] {
+      chain.op(type, ins, outs, attrs);
+      chain.run(outs.at("Out").at(0));
+    });
+  };
+  EXPECT_THAT(fails("read_from_array", 1, {{"Out", {"read"}}}),
+              HasSubstr("element 1 is read, but the array has 1 elements"));
+  EXPECT_THAT(fails("write_to_array", -1, {{"Out", {"array"}}}), HasSubstr("the index is -1"));
+  EXPECT_THAT(
+      fails("tensor_array_to_tensor", 0, {{"Out", {"all"}}, {"OutIndex", {"n"}}}, {{"axis", 2}}),
+      HasSubstr("axis is 2 but there are 2 dimensions"));
+  Chain chain;
+  chain.feed("a", doubles({1}, {1}));
+  EXPECT_THAT(error_of([&] {
+                chain.op("lod_array_length", {{"X", {"a"}}}, {{"Out", {"n"}}}).run("n");
+              }),
+              HasSubstr("X is a LOD_TENSOR, not an array of tensors"));
+}
+
+TEST(RankTable, WrongUsesNameTheSequences) {
+  const auto fails = [](const std::string& type, const Tensor& x, Slots more = {}) {
+    Chain chain;
+    chain.feed("x", sequences()).feed("other", x).feed("i", longs({1}, {0})).table("x");
+    Slots ins = {{"X", {"other"}}, {"RankTable", {"table"}}};
+    for (const auto& [slot, names] : more) ins[slot] = names;
+    return error_of([&] { chain.op(type, ins, {{"Out", {"out"}}}).run("out"); });
+  };
+  const Tensor two = doubles({2, 1}, {1, 2});
+  EXPECT_THAT(fails("reorder_lod_tensor_by_rank", two),
+              HasSubstr("but the rank table orders 4 sequences"));
+  EXPECT_THAT(fails("shrink_rnn_memory", two, {{"I", {"i"}}}),
+              HasSubstr("but 3 sequences have a step 0"));
+  EXPECT_THAT(fails("array_to_lod_tensor", two), HasSubstr("X is a LOD_TENSOR, not an array"));
+  Chain chain;
+  chain.feed("x", two);
+  EXPECT_THAT(error_of([&] {
+                chain.op("max_sequence_len", {{"RankTable", {"x"}}}, {{"Out", {"n"}}}).run("n");
+              }),
+              HasSubstr("RankTable holds no rank table"));
+}
+
+TEST(MergeLodTensor, AsksForNoMoreThanThereIs) {
+  Chain chain;
+  chain.feed("mask", filled(DType::boolean, {3, 1}, 1)).feed("t", doubles({2, 1}, {1, 2}));
+  chain.op("merge_lod_tensor",
+           {{"X", {"mask"}}, {"Mask", {"mask"}}, {"InTrue", {"t"}}, {"InFalse", {"t"}}},
+           {{"Out", {"m"}}});
+  EXPECT_THAT(error_of([&] { chain.run("m"); }), HasSubstr("Mask asks for 3 items of InTrue"));
+}
+
+TEST(SelectOutput, TheOthersAreZero) {
+  Chain chain;
+  chain.feed("x", doubles({2}, {1, 2})).feed("way", longs({1}, {1}));
+  chain.op("select_output", {{"X", {"x"}}, {"Mask", {"way"}}}, {{"Out", {"a", "b"}}});
+  EXPECT_THAT(numbers(chain.run("a").tensor()), ElementsAre(0, 0));
+  EXPECT_THAT(numbers(chain.run("b").tensor()), ElementsAre(1, 2));
+  chain.feeds["way"] = longs({1}, {2});
+  EXPECT_THAT(error_of([&] { chain.run("a"); }), HasSubstr("Mask is 2 but there are 2 ways"));
 }
 
 TEST(SelectInput, TakesOneOfThem) {

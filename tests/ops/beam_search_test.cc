@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tests/ops/small.h"
+#include "tests/support/op_record.h"
 #include "tests/support/op_runner.h"
 
 namespace trireme::testing {
@@ -89,7 +90,9 @@ std::vector<Variable> decode(const TensorArray& ids, const TensorArray& scores, 
                    .outputs = {{"SentenceIds", {"words"}}, {"SentenceScores", {"word_scores"}}},
                    .attrs = {{"beam_size", 2}, {"end_id", end_id}}});
   Executor executor;
-  return executor.run(*program, {}, {"words", "word_scores"}, {.scope = &scope});
+  const auto found = executor.run(*program, {}, {"words", "word_scores"}, {.scope = &scope});
+  note_result(*program, "words", found.at(0));
+  return found;
 }
 
 TEST(BeamSearchDecode, ReadsSentencesBackBestFirst) {
@@ -124,6 +127,18 @@ TEST(BeamSearchDecode, ASourceThatEndedEarlyStartsAtItsLastRows) {
   const std::vector<Variable> out = decode(ids, scores, 9);
   EXPECT_EQ(out[0].tensor().lod(), (Lod{{0, 2, 4}, {0, 2, 4, 7, 10}}));
   EXPECT_THAT(numbers(out[0].tensor()), ElementsAre(7, 1, 7, 9, 8, 2, 4, 8, 3, 5));
+}
+
+TEST(BeamSearchDecode, StepsWithoutLodAreNamed) {
+  EXPECT_THAT(error_of([] {
+                decode({longs({1, 1}, {7})}, {floats({1, 1}, {0})}, 9);
+              }),
+              HasSubstr("both need two LoD levels and equal rows"));
+  EXPECT_THAT(error_of([] {
+                const Tensor word = longs({1, 1}, {7});
+                decode({word, word}, {floats({1, 1}, {0})}, 9);
+              }),
+              HasSubstr("Ids has 2 steps and Scores 1"));
 }
 
 TEST(GatherTree, FollowsParentsBack) {

@@ -162,6 +162,23 @@ TEST(Conv2dTranspose, OutputSizeChoosesAmongThePossibleOnes) {
               HasSubstr("output_size of dimension 1 is 5 but must be from 3 to 4"));
 }
 
+TEST(DepthwiseConv2dTranspose, EachChannelHasItsOwnFilter) {
+  const Tensor out = run_op(
+      "depthwise_conv2d_transpose",
+      {{"Input", doubles({1, 2, 1, 1}, {2, 3})}, {"Filter", doubles({2, 1, 1, 2}, {1, 10, 5, 7})}},
+      {{"groups", 2}});
+  EXPECT_EQ(out.shape(), (Shape{1, 2, 1, 2}));
+  EXPECT_THAT(numbers(out), ElementsAre(2, 20, 15, 21));
+}
+
+TEST(Conv3dTranspose, SpreadsEachVoxelOverItsWindow) {
+  const Tensor out =
+      run_op("conv3d_transpose", {{"Input", doubles({1, 1, 1, 1, 2}, {1, 2})},
+                                  {"Filter", doubles({1, 1, 1, 2, 2}, {1, 10, 100, 1000})}});
+  EXPECT_EQ(out.shape(), (Shape{1, 1, 1, 2, 3}));
+  EXPECT_THAT(numbers(out), ElementsAre(1, 12, 20, 100, 1200, 2000));
+}
+
 TEST(Conv3d, SumsOverAVolume) {
   const Tensor out = run_op("conv3d", {{"Input", filled(DType::float64, {1, 2, 3, 3, 3}, 1)},
                                        {"Filter", filled(DType::float64, {1, 2, 2, 2, 2}, 1)}});

@@ -104,6 +104,27 @@ TEST(MergeSelectedRows, ATensorIsAnError) {
   EXPECT_NE(error.find("must be SELECTED_ROWS"), std::string::npos) << error;
 }
 
+TEST(SelectedRows, GoOnlyWhereTheyAreTaken) {
+  ScopeRunner runner;
+  runner.set("dense", table());
+  runner.set("sparse", some_rows());
+  const std::pair<const char*, const char*> uses[] = {{"fill_zeros_like", "X"},
+                                                      {"is_empty", "X"},
+                                                      {"rnn_memory_helper", "X"},
+                                                      {"where_index", "Condition"}};
+  for (const auto& [op, slot] : uses) {
+    const std::string error = error_of([&, op = op, slot = slot] {
+      runner.run(op, {{slot, "sparse"}}, {{"Out", "o"}});
+    });
+    EXPECT_NE(error.find("is a SELECTED_ROWS, but this op takes a tensor"), std::string::npos)
+        << error;
+  }
+  const std::string error = error_of([&] {
+    runner.run("get_tensor_from_selected_rows", {{"X", "dense"}}, {{"Out", "o"}});
+  });
+  EXPECT_NE(error.find("must be SELECTED_ROWS"), std::string::npos) << error;
+}
+
 TEST(GetTensorFromSelectedRows, IsTheValue) {
   ScopeRunner runner;
   runner.set("X", some_rows());

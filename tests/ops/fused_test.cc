@@ -77,6 +77,16 @@ TEST(FusedBatchNormAct, IsBatchNormAndRelu) {
       HasSubstr("'relu'"));
 }
 
+TEST(FusedBnAddActivation, AddsBeforeRelu) {
+  const OpCall plain = normalised("batch_norm", {4, 2, 3}, {{"data_layout", std::string("NHWC")}});
+  OpCall added = normalised("fused_bn_add_activation", {4, 2, 3}, {});
+  added.inputs["Z"] = {Draw(5).uniform({4, 2, 3})};
+  const std::vector<double> y = numbers(run_op(plain).at("Y")[0]),
+                            z = numbers(added.inputs["Z"][0]),
+                            found = numbers(run_op(added).at("Y")[0]);
+  for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(found[i], std::max(y[i] + z[i], 0.0), 1e-12);
+}
+
 TEST(FusedElemwiseActivation, TheFirstNameIsTheOuterOne) {
   const auto run = [](std::vector<std::string> list) {
     return numbers(run_op("fused_elemwise_activation",

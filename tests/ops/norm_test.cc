@@ -37,6 +37,20 @@ TEST(BatchNorm, NormalisesEachChannelOverTheBatch) {
   expect_near(out.at("SavedVariance")[0], {1, 0.1}, 1e-12);  // one over the deviation
 }
 
+// One device alone is the whole batch.
+TEST(SyncBatchNorm, NormalisesEachChannelOverTheBatch) {
+  OpCall call{.type = "sync_batch_norm",
+              .inputs = {{"X", {kPairs}},
+                         {"Scale", {doubles({2}, {1, 2})}},
+                         {"Bias", {doubles({2}, {0, 5})}},
+                         {"Mean", {doubles({2}, {1, 1})}},
+                         {"Variance", {doubles({2}, {4, 4})}}},
+              .attrs = {{"epsilon", 0.0f}, {"momentum", 0.75f}}};
+  const Tensors out = run_op(call);
+  expect_near(out.at("Y")[0], {-1, 3, 1, 7}, 1e-12);
+  expect_near(out.at("MeanOut")[0], {1.25, 5.75}, 1e-12);
+}
+
 TEST(BatchNorm, MovesTheKeptStatistics) {
   const Tensors out = batch_norm({{"momentum", 0.75f}});
   expect_near(out.at("MeanOut")[0], {1.25, 5.75}, 1e-12);

@@ -65,6 +65,14 @@ TEST(UniformRandom, TakesOneExtentFromItsInput) {
       run_op("uniform_random_batch_size_like", {{"Input", floats({3, 1}, {1, 1, 1})}},
              {{"shape", std::vector<int>{-1, 4}}, {"seed", 1}});
   EXPECT_EQ(out.shape(), (Shape{3, 4}));
+  EXPECT_EQ(numbers(out), numbers(uniform({{"shape", Longs{3, 4}}, {"seed", 1}})));
+  const Attrs normal = {{"seed", 1}, {"mean", 5.0f}, {"std", 0.5f}};
+  Attrs like = normal, fixed = normal;
+  like["shape"] = std::vector<int>{-1, 4};
+  fixed["shape"] = Longs{3, 4};
+  EXPECT_EQ(numbers(run_op("gaussian_random_batch_size_like",
+                           {{"Input", floats({3, 1}, {1, 1, 1})}}, like)),
+            numbers(run_op("gaussian_random", {}, fixed)));
 }
 
 TEST(UniformRandom, RefusesANegativeExtent) {

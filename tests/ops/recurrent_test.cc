@@ -16,8 +16,8 @@ using Row = std::vector<double>;
 
 Row row_of(const Tensor& tensor, int64_t row) {
   const int64_t width = tensor.numel() / tensor.shape().at(0);
-  const double* data = tensor.data<double>() + row * width;
-  return Row(data, data + width);
+  const Row all = numbers(tensor);
+  return Row(all.begin() + row * width, all.begin() + (row + 1) * width);
 }
 
 // The rows of every sequence in the order they are run.

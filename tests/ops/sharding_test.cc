@@ -4,6 +4,7 @@
 
 #include "ir/schema.h"
 #include "runtime/executor.h"
+#include "tests/support/op_record.h"
 #include "tests/support/op_runner.h"
 
 namespace trireme::testing {
@@ -41,7 +42,10 @@ struct Bench {
     block.append_op(std::move(spec));
     executor.run(*program, {}, {}, {.scope = &scope});
   }
-  const Variable& at(const std::string& name) const { return *scope.find(name); }
+  const Variable& at(const std::string& name) const {
+    note_result(*program, name, *scope.find(name));
+    return *scope.find(name);
+  }
 };
 
 TEST(SplitByref, CutsRows) {
@@ -78,6 +82,45 @@ TEST(SplitIds, RowsKeepTheirNumbers) {
   EXPECT_THAT(bench.at("odd").rows().rows, ElementsAre(7, 7));
   EXPECT_THAT(numbers(bench.at("odd").rows().value), ElementsAre(1, 3));
   EXPECT_EQ(bench.at("even").rows().height, 10);
+}
+
+TEST(SplitIds, OneSelectedRowsComesAlone) {
+  Bench bench;
+  bench.scope.var("g").rows() = {{7}, 10, floats({1, 1}, {1})};
+  EXPECT_THAT(error_of([&] {
+                bench.run({"split_ids", {{"Ids", {"g", "g"}}}, {{"Out", {"even", "odd"}}}, {}});
+              }),
+              HasSubstr("SelectedRows come alone"));
+}
+
+TEST(MergeIds, AnIdThatNoPartHoldsIsNamed) {
+  Bench bench;
+  bench.set("ids", longs({1, 1}, {5}));
+  bench.set("rows", longs({1, 1}, {2}));
+  bench.set("x", floats({1, 1}, {20}));
+  EXPECT_THAT(error_of([&] {
+                bench.run({"merge_ids",
+                           {{"Ids", {"ids"}}, {"Rows", {"rows"}}, {"X", {"x"}}},
+                           {{"Out", {"out"}}},
+                           {}});
+              }),
+              HasSubstr("Ids names 5, which no Rows holds"));
+}
+
+TEST(SplitSelectedRows, EachPartCountsItsRowsFromZero) {
+  Bench bench;
+  bench.scope.var("g").rows() = {{7, 1, 4}, 8, floats({3, 1}, {70, 10, 40})};
+  bench.scope.var("low").rows();
+  bench.scope.var("high").rows();
+  const Attrs sections = {{"height_sections", std::vector<int64_t>{4, 4}}};
+  bench.run({"split_selected_rows", {{"X", {"g"}}}, {{"Out", {"low", "high"}}}, sections});
+  EXPECT_THAT(bench.at("low").rows().rows, ElementsAre(1));
+  EXPECT_THAT(bench.at("high").rows().rows, ElementsAre(3, 0));
+  EXPECT_THAT(numbers(bench.at("high").rows().value), ElementsAre(70, 40));
+  EXPECT_THAT(error_of([&] {
+                bench.run({"split_selected_rows", {{"X", {"g"}}}, {{"Out", {"low"}}}, sections});
+              }),
+              HasSubstr("height_sections has 2 entries but Out 1"));
 }
 
 TEST(MergeIds, RestoresOrderAndLod) {
@@ -118,6 +161,10 @@ TEST(RefByTrainerId, GivesThatTrainersCopy) {
   bench.run(
       {"ref_by_trainer_id", {{"X", {"a", "b"}}, {"TrainerId", {"id"}}}, {{"Out", {"out"}}}, {}});
   EXPECT_THAT(numbers(bench.at("out").tensor()), ElementsAre(2));
+  bench.set("id", longs({1}, {2}));
+  EXPECT_THAT(
+      error_of([&] { bench.executor.run(*bench.program, {}, {}, {.scope = &bench.scope}); }),
+      HasSubstr("TrainerId is 2 but there are 2 copies"));
 }
 
 TEST(FakeInit, GivesAShapeAndNoMemory) {
@@ -127,6 +174,12 @@ TEST(FakeInit, GivesAShapeAndNoMemory) {
   EXPECT_EQ(bench.at("w").tensor().shape(), (Shape{1000000, 64}));
   EXPECT_FALSE(bench.at("w").initialized());
   EXPECT_LT(allocated_bytes() - before, 1000u);
+  note_values("fake_init");
+  EXPECT_THAT(
+      error_of([&] {
+        bench.run({"fake_init", {}, {{"Out", {"v"}}}, {{"shape", std::vector<int64_t>{-1, 64}}}});
+      }),
+      HasSubstr("shape is [-1, 64]"));
 }
 
 TEST(DeleteVar, EmptiesAPersistableVariable) {
@@ -134,16 +187,44 @@ TEST(DeleteVar, EmptiesAPersistableVariable) {
   bench.set("w", floats({1}, {1}));
   bench.run({"delete_var", {{"X", {"w"}}}, {}, {}});
   EXPECT_FALSE(bench.at("w").initialized());
+  note_values("delete_var");
+}
+
+// An op of the row with its operands and what it requires, whatever that is.
+OpSpec least_use(const OpSchema& row) {
+  OpSpec spec{.type = row.type(), .inputs = {}, .outputs = {}, .attrs = {}};
+  for (const SlotSpec& slot : row.inputs()) {
+    if (!slot.dispensable) spec.inputs[slot.name] = {"x"};
+  }
+  for (const SlotSpec& slot : row.outputs()) spec.outputs[slot.name] = {"out_" + slot.name};
+  for (const AttrSpec& attr : row.attributes()) {
+    if (attr.fallback) continue;
+    spec.attrs[attr.name] = attr.type == AttrType::string   ? Attribute(std::string("a"))
+                            : attr.type == AttrType::floats ? Attribute(std::vector<float>{0.5f})
+                            : attr.type == AttrType::int32  ? Attribute(1)
+                                                            : Attribute(1.0f);
+  }
+  return spec;
 }
 
 TEST(RemoteOps, SayWhatIsMissing) {
-  Bench bench;
-  bench.set("x", floats({1}, {1}));
-  EXPECT_THAT(
-      error_of([&] {
-        bench.run({"send", {{"X", {"x"}}}, {{"Out", {"done"}}}, {}});
-      }),
-      HasSubstr("send needs the multi-process runtime, which this build does not have yet"));
+  for (const std::string type :
+       {"allreduce", "c_allreduce_sum", "c_broadcast", "c_comm_init", "c_comm_init_all",
+        "c_gen_nccl_id", "checkpoint_notify", "dgc", "dgc_clip_by_norm", "dgc_momentum",
+        "distributed_lookup_table", "fetch_barrier", "gen_nccl_id", "listen_and_serv", "prefetch",
+        "recv", "recv_save", "send", "send_barrier"}) {
+    Bench bench;
+    bench.set("x", floats({1}, {1}));
+    const std::string what = error_of([&] { bench.run(least_use(op_table().get(type))); });
+    EXPECT_THAT(what, HasSubstr(type + " needs the multi-process runtime"));
+    EXPECT_THAT(what, HasSubstr("run the program as it was before the transpiler"));
+  }
+}
+
+TEST(SyncStreams, GiveTheirOperand) {
+  for (const std::string type : {"c_sync_calc_stream", "c_sync_comm_stream"}) {
+    EXPECT_THAT(numbers(run_op(type, {{"X", floats({2}, {1, 2})}})), ElementsAre(1, 2));
+  }
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ TEST(Fill, BatchSizeLikeTakesOneExtent) {
   const Tensor out = run_op("fill_constant_batch_size_like", {{"Input", counted()}},
                             {{"shape", Ints{-1, 4}}, {"value", 2.f}});
   EXPECT_EQ(out.shape(), (Shape{2, 4}));
+  EXPECT_THAT(numbers(out), ::testing::Each(2));
 }
 
 TEST(Fill, TheBatchOfSequencesIsTheirNumber) {
@@ -97,6 +98,7 @@ TEST(Reshape, ZeroCopiesAndMinusOneIsInferred) {
                               .inputs = {{"X", {floats({2, 1, 3}, {1, 2, 3, 4, 5, 6})}}},
                               .attrs = {{"shape", Ints{0, -1}}}});
   EXPECT_EQ(out.at("Out")[0].shape(), (Shape{2, 3}));
+  EXPECT_THAT(numbers(out.at("Out")[0]), ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_EQ(out.at("XShape")[0].shape(), (Shape{0, 2, 1, 3}));
 }
 
@@ -121,6 +123,18 @@ TEST(Reshape, SqueezeUnsqueezeFlattenTranspose) {
   EXPECT_EQ(run_op("unsqueeze2", {{"X", counted()}}, {{"axes", Ints{0, 2}}}).shape(),
             (Shape{1, 2, 1, 3}));
   EXPECT_EQ(run_op("flatten2", {{"X", x}}, {{"axis", 2}}).shape(), (Shape{2, 3}));
+  for (const char* op : {"squeeze", "squeeze2", "unsqueeze", "unsqueeze2", "reshape"}) {
+    const bool reshapes = std::string(op) == "reshape";
+    const Attrs attrs = {{reshapes ? "shape" : "axes", reshapes ? Ints{1, 6} : Ints{0}}};
+    EXPECT_THAT(numbers(run_op(op, {{"X", x}}, attrs)), ElementsAre(1, 2, 3, 4, 5, 6)) << op;
+  }
+  for (const char* op : {"flatten", "flatten2"}) {
+    const Tensor flat = run_op(op, {{"X", x}}, {{"axis", 2}});
+    EXPECT_EQ(flat.shape(), (Shape{2, 3}));
+    EXPECT_THAT(numbers(flat), ElementsAre(1, 2, 3, 4, 5, 6)) << op;
+  }
+  EXPECT_THAT(numbers(run_op("transpose", {{"X", counted()}}, {{"axis", Ints{1, 0}}})),
+              ElementsAre(1, 4, 2, 5, 3, 6));
   const Tensor turned = run_op("transpose2", {{"X", counted()}}, {{"axis", Ints{1, 0}}});
   EXPECT_EQ(turned.shape(), (Shape{3, 2}));
   EXPECT_THAT(numbers(turned), ElementsAre(1, 4, 2, 5, 3, 6));
@@ -326,8 +340,9 @@ TEST(Index, OneHotAndWhere) {
   const Tensor out = run_op("one_hot", {{"X", longs({2, 1}, {2, 0})}}, {{"depth", 3}});
   EXPECT_EQ(out.shape(), (Shape{2, 3}));
   EXPECT_THAT(numbers(out), ElementsAre(0, 0, 1, 1, 0, 0));
-  EXPECT_EQ(run_op("one_hot_v2", {{"X", longs({2, 1}, {2, 0})}}, {{"depth", 3}}).shape(),
-            (Shape{2, 1, 3}));
+  const Tensor appended = run_op("one_hot_v2", {{"X", longs({2, 1}, {2, 0})}}, {{"depth", 3}});
+  EXPECT_EQ(appended.shape(), (Shape{2, 1, 3}));
+  EXPECT_EQ(numbers(appended), numbers(out));
   EXPECT_THAT(numbers(run_op("one_hot", {{"X", longs({1, 1}, {7})}},
                              {{"depth", 2}, {"allow_out_of_range", true}})),
               ElementsAre(0, 0));

@@ -8,6 +8,7 @@
 #include "compile/graph_check.h"
 #include "core/text.h"
 #include "ir/schema.h"
+#include "tests/support/op_record.h"
 
 namespace trireme::testing {
 namespace {
@@ -112,7 +113,11 @@ double weighted_sum(const Tensors& outputs, const Tensors& weights) {
 
 Tensors run_op(const OpCall& call) {
   Built built = build(call);
-  return run_built(built, call.cut);
+  const Tensors results = run_built(built, call.cut);
+  for (const auto& [slot, tensors] : results) {
+    for (const Tensor& tensor : tensors) note_result(call.type, tensor);
+  }
+  return results;
 }
 
 Tensor run_op(const std::string& type, const std::map<std::string, Tensor>& inputs, Attrs attrs) {
@@ -254,6 +259,7 @@ std::string error_of(const std::function<void()>& action) {
   try {
     action();
   } catch (const Error& e) {
+    note_wrong_use(e.what());
     return e.what();
   }
   ADD_FAILURE() << "no error was thrown";
@@ -261,6 +267,8 @@ std::string error_of(const std::function<void()>& action) {
 }
 
 double max_abs_diff(const Tensor& a, const Tensor& b) {
+  note_look(a);
+  note_look(b);
   EXPECT_EQ(a.shape(), b.shape());
   if (!(a.shape() == b.shape())) return INFINITY;
   double worst = 0;
@@ -272,6 +280,7 @@ double max_abs_diff(const Tensor& a, const Tensor& b) {
 }
 
 std::vector<double> numbers(const Tensor& tensor) {
+  note_look(tensor);
   std::vector<double> values;
   for (int64_t i = 0; i < tensor.numel(); ++i) values.push_back(element_as_double(tensor, i));
   return values;

@@ -1,0 +1,110 @@
+// Every op of the table has known values and a wrong use in this program's tests. Told at its end,
+// when all of them have run.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "core/text.h"
+#include "ir/schema.h"
+#include "tests/support/op_record.h"
+
+namespace trireme::testing {
+namespace {
+
+// Ops that give no numbers in one process, by the reason.
+const std::map<std::string, std::set<std::string>>& without_values() {
+  static const std::map<std::string, std::set<std::string>> reasons = {
+      {"talks to other processes",
+       {"allreduce", "c_allreduce_sum", "c_broadcast", "c_comm_init", "c_comm_init_all",
+        "c_gen_nccl_id", "checkpoint_notify", "dgc", "dgc_clip_by_norm", "dgc_momentum",
+        "distributed_lookup_table", "fetch_barrier", "gen_nccl_id", "listen_and_serv", "prefetch",
+        "recv", "recv_save", "send", "send_barrier"}},
+      {"is done by whoever runs the program: tests/python/test_reader.py",
+       {"create_double_buffer_reader", "create_py_reader", "read"}},
+  };
+  return reasons;
+}
+
+// Ops that cannot be used wrongly, by the reason.
+const std::map<std::string, std::set<std::string>>& without_wrong_use() {
+  static const std::map<std::string, std::set<std::string>> reasons = {
+      {"takes any variable",
+       {"assign", "c_sync_calc_stream", "c_sync_comm_stream", "delete_var", "shape"}},
+      {"has no operand, and its attribute may be any number", {"seed"}},
+      {"is done by whoever runs the program: tests/python/test_reader.py",
+       {"create_double_buffer_reader", "create_py_reader", "read"}},
+      {"is done by whoever runs the program: any result may be fetched", {"fetch"}},
+  };
+  return reasons;
+}
+
+// What check_and_fill says of every op alike: it shows nothing of the op's own rules.
+bool is_general(const std::string& what) {
+  for (const char* ending : {" is missing", " does not exist"}) {
+    if (what.ends_with(ending)) return true;
+  }
+  return what.find(" slot ") != what.npos;
+}
+
+// Tests that compare what the table gives them with itself.
+bool is_generated(const std::string& test) {
+  return test.starts_with("OpTable.") || test.starts_with("Kernels.");
+}
+
+bool has_values(const OpRecord& record) {
+  return std::any_of(record.values.begin(), record.values.end(),
+                     [](const auto& test) { return !is_generated(test.first); });
+}
+
+bool has_wrong_use(const OpRecord& record) {
+  return std::any_of(record.wrong_uses.begin(), record.wrong_uses.end(), [](const auto& test) {
+    return !is_generated(test.first) && !is_general(test.second);
+  });
+}
+
+using Exempt = std::map<std::string, std::set<std::string>>;
+
+void report(const char* what, const Exempt& exempt, bool (*shown)(const OpRecord&)) {
+  std::map<std::string, std::string> reason_of;
+  for (const auto& [reason, types] : exempt) {
+    for (const std::string& type : types) {
+      EXPECT_TRUE(op_table().find(type)) << type << " is no op";
+      reason_of[type] = reason;
+    }
+  }
+  std::vector<std::string> missing;
+  int found = 0, all = 0;
+  for (const OpSchema* row : op_table().rows()) {
+    // A gradient op is made from its op's row and checked with it.
+    if (row->trait().primitive || row->forward() || row->type().ends_with("_grad")) continue;
+    ++all;
+    const auto record = op_records().find(row->type());
+    const bool has = record != op_records().end() && shown(record->second);
+    found += has;
+    const bool excused = reason_of.contains(row->type());
+    EXPECT_FALSE(has && excused) << row->type() << " needs no excuse any more";
+    if (!has && !excused) missing.push_back(row->type());
+  }
+  std::printf("%s: %d of %d ops", what, found, all);
+  for (const auto& [reason, types] : exempt) std::printf(", %zu: %s", types.size(), reason.c_str());
+  std::printf("\n");
+  EXPECT_TRUE(missing.empty()) << "no " << what << " for " << missing.size()
+                               << " ops: " << join(missing);
+}
+
+class Coverage : public ::testing::Environment {
+ public:
+  void TearDown() override {
+    // Some of the tests alone show some of the ops.
+    const ::testing::UnitTest& tests = *::testing::UnitTest::GetInstance();
+    if (tests.test_to_run_count() != tests.total_test_count()) return;
+    report("known values", without_values(), has_values);
+    report("wrong uses", without_wrong_use(), has_wrong_use);
+  }
+};
+
+[[maybe_unused]] const ::testing::Environment* const added =
+    ::testing::AddGlobalTestEnvironment(new Coverage);
+
+}  // namespace
+}  // namespace trireme::testing
