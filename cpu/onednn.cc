@@ -14,6 +14,7 @@ namespace {
 // channel count: from 3 on Winograd is ahead of direct convolution, from 12 on it is at its best.
 constexpr int64_t kEnoughPixels = 3, kManyPixels = 12;
 constexpr int kMostSlices = 8;
+constexpr int64_t kPixelsPerFilter = 128;  // of a slice
 
 int64_t map_pixels(const ConvSizes& s) { return s.axes[0].map * s.axes[1].map; }
 int64_t widest(const ConvSizes& s) { return std::max(s.image_channels, s.map_channels); }
@@ -43,6 +44,10 @@ bool takes_winograd(const ConvSizes& s) {
 
 int conv_slices(const ConvSizes& s, ConvPass pass) {
   int64_t slices = takes_winograd(s) ? winograd_slices(s) : kMostSlices;
+  if (pass != ConvPass::filter && !takes_winograd(s)) {
+    // Every slice reads the whole filter: with few pixels that is most of its time.
+    slices = std::max<int64_t>(2, s.batch * map_pixels(s) / kPixelsPerFilter);
+  }
   if (pass == ConvPass::filter && !takes_winograd(s)) {
     // Every slice writes a filter gradient of its own, which costs as much as some 256 pixels.
     slices = std::max<int64_t>(2, s.batch * map_pixels(s) / 1024);

@@ -114,8 +114,59 @@ struct SumFold<float> {
   }
 };
 
+// The columns of a matrix added up: the gradient of a bias. Rows are cut into chunks, by their
+// number alone; each chunk is summed by itself, 64 rows at a time in float, and the chunks in
+// order.
+BoundKernel column_sums(int64_t rows, int64_t columns) {
+  constexpr int64_t kTogether = 64;
+  const int64_t chunks =
+      std::clamp<int64_t>(std::min(rows * columns / 16384, rows / kTogether), 1, 8);
+  BoundKernel made(
+      [=](const KernelArgs& k) {
+        const auto [first, last] = k.range(chunks);
+        for (int64_t chunk = first; chunk < last; ++chunk) {
+          auto* sums = reinterpret_cast<double*>(k.scratch) + chunk * columns;
+          std::fill(sums, sums + columns, 0.0);
+          const int64_t end = rows * (chunk + 1) / chunks;
+          for (int64_t row = rows * chunk / chunks; row < end; row += kTogether) {
+            const int64_t some = std::min(kTogether, end - row);
+            const float* x = k.in<float>(0) + row * columns;
+            vectorised([=] {
+              constexpr int64_t kWidth = 64;
+              float lanes[kWidth];
+              for (int64_t c = 0; c < columns; c += kWidth) {
+                const int64_t width = std::min(kWidth, columns - c);
+                std::fill(lanes, lanes + width, 0.0f);
+                for (int64_t r = 0; r < some; ++r) {
+                  for (int64_t l = 0; l < width; ++l) lanes[l] += x[r * columns + c + l];
+                }
+                for (int64_t l = 0; l < width; ++l) sums[c + l] += static_cast<double>(lanes[l]);
+              }
+            });
+          }
+        }
+      },
+      static_cast<int>(chunks));
+  made.scratch = static_cast<size_t>(chunks * columns) * sizeof(double);
+  made.then.emplace_back([=](const KernelArgs& k) {
+    const auto* sums = reinterpret_cast<const double*>(k.scratch);
+    float* out = k.out<float>(0);
+    for (int64_t c = 0; c < columns; ++c) {
+      double sum = 0;
+      for (int64_t chunk = 0; chunk < chunks; ++chunk) sum += sums[chunk * columns + c];
+      out[c] = static_cast<float>(sum);
+    }
+  });
+  return made;
+}
+
 template <class T>
 BoundKernel sum_kernel(const Shape& shape, const std::vector<int>& axes) {
+  const ReduceLayout layout(shape, axes);
+  if (std::is_same_v<T, float> && layout.columns > 1 && layout.kept.empty() &&
+      layout.reduced.size() == 1 && layout.folded > 0) {
+    return column_sums(layout.folded, layout.columns);
+  }
   return reduce_kernel<T>(shape, axes, SumOf<T>(0), SumFold<T>(), [](SumOf<T> acc) { return acc; });
 }
 
