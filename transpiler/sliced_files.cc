@@ -1,5 +1,6 @@
 #include "transpiler/sliced_files.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -70,8 +71,9 @@ std::shared_ptr<Program> sliced_save_program(const Program& trainer, const std::
 
 std::shared_ptr<Program> sliced_load_program(const Program& server, const std::string& directory) {
   const DistributedFacts& facts = facts_of(server, "load_persistables");
-  if (facts.ps_endpoint.empty()) {
-    throw Error("the program does not say which server it is for")
+  if (std::ranges::find(facts.endpoints, facts.ps_endpoint) == facts.endpoints.end()) {
+    throw Error(cat("the program is not for a server: current_endpoint is '", facts.ps_endpoint,
+                    "', which is not among pservers ", join(facts.endpoints, ",")))
         .in("load_persistables")
         .fix("give transpile current_endpoint, or load into a program of get_pserver_programs");
   }

@@ -372,6 +372,24 @@ def test_a_server_loads_its_rows_from_whole_files(exe, tmp_path):
                 np.testing.assert_array_equal(rows, whole[first:first + len(rows)])
 
 
+def test_the_chief_saves_what_servers_keep(exe, tmp_path):
+    for trainer in (0, 1):
+        main, startup = fluid.Program(), fluid.Program()
+        with fluid.unique_name.guard(), fluid.program_guard(main, startup):
+            net(fluid.optimizer.Adam(0.1), width=128)
+        with fluid.scope_guard(fluid.Scope()):
+            exe.run(startup)
+            t = fluid.DistributeTranspiler()
+            t.transpile(trainer, main, SERVERS, 2, startup_program=startup)
+            where = tmp_path / str(trainer)
+            if trainer == 0:
+                with pytest.raises(NotImplementedError, match='recv_save needs the multi-process'):
+                    fluid.io.save_persistables(exe, str(where), main)
+            else:
+                fluid.io.save_persistables(exe, str(where), main)
+            assert sorted(path.name for path in where.iterdir()) == ['fc_b', 'fc_w']
+
+
 # ---- waiting
 
 @contextlib.contextmanager

@@ -74,6 +74,22 @@ TEST(Async, EveryGradientCountsInFull) {
   }
 }
 
+TEST(Async, TheScheduleCountsTheBatchesOfAllTrainers) {
+  Case with = one_layer(0.1);
+  with.minimize = [](Var& loss) {
+    optimizer::Sgd(layers::exponential_decay(0.1, 1, 0.5, true)).minimize(loss);
+  };
+  for (const int trainers : {1, 2, 4}) {
+    TestCluster cluster(with, trainers, async_config());
+    for (const int step : {0, 1}) {
+      cluster.step(with, step);
+      for (const auto& [endpoint, server] : cluster.servers) {
+        EXPECT_EQ(*server->value("@LR_DECAY_COUNTER@").data<int64_t>(), (step + 1) * trainers);
+      }
+    }
+  }
+}
+
 // The second trainer's gradient was computed before the first one's update arrived; it gets
 // g + g * g * (w - w as the second trainer had it).
 TEST(DcAsgd, MakesUpForTheAgeOfAGradient) {

@@ -32,6 +32,10 @@ std::vector<Case> optimizers() {
       dense("adam", [](Var& l) { optimizer::Adam(0.01).minimize(l); }),
       dense("adamax", [](Var& l) { optimizer::Adamax(0.01).minimize(l); }),
       dense("rmsprop", [](Var& l) { optimizer::RmsProp(0.01).minimize(l); }),
+      dense("rmsprop, centered",
+            [](Var& l) {
+              optimizer::RmsProp(0.01, {.momentum = 0.5, .centered = true}).minimize(l);
+            }),
       dense("ftrl", [](Var& l) { optimizer::Ftrl(0.05).minimize(l); }),
       dense("lars", [](Var& l) { optimizer::LarsMomentum(0.1, 0.9).minimize(l); }),
       dense("lamb", [](Var& l) { optimizer::Lamb(0.01).minimize(l); }),

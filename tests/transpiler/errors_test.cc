@@ -135,10 +135,38 @@ TEST(Transpile, CollectiveModeIsChecked) {
               HasSubstr("collective_mode is 'magic'"));
 }
 
+DistributeTranspilerConfig config_of(const std::string& mode) {
+  DistributeTranspilerConfig config;
+  config.mode = mode == "pserver" || mode == "nccl2" ? mode : "collective";
+  config.collective_mode = mode;
+  return config;
+}
+
+TranspileRequest request_of(const ClassicNet& net, const std::string& mode) {
+  TranspileRequest request = net.request();
+  if (mode == "pserver") return request;
+  request.trainers = std::string(kServers);
+  request.current_endpoint = kEp0;
+  return request;
+}
+
+// nccl2 leaves the main program as it is, so there it may be any.
 TEST(Transpile, NeedsMinimizeFirst) {
-  ClassicNet net([](Var&) {});
+  for (const char* mode : {"pserver", "grad_allreduce", "local_sgd"}) {
+    ClassicNet net([](Var&) {});
+    EXPECT_THAT(
+        error_of([&] { DistributeTranspiler(config_of(mode)).transpile(request_of(net, mode)); }),
+        HasSubstr("call minimize first"))
+        << mode;
+  }
+}
+
+TEST(Transpile, OnlyTensorsAndSelectedRowsCanBeSent) {
+  ClassicNet net;
+  net.main->global_block().var("fc_b@GRAD").set_type(VarType::lod_tensor_array);
   EXPECT_THAT(error_of([&] { DistributeTranspiler().transpile(net.request()); }),
-              HasSubstr("call minimize first"));
+              HasSubstr("the gradient fc_b@GRAD is LOD_TENSOR_ARRAY; only LOD_TENSOR and "
+                        "SELECTED_ROWS can be sent"));
 }
 
 // Compressed gradients are exchanged between ranks; servers would have to take them apart again.
@@ -163,12 +191,17 @@ TEST(Transpile, DgcIsRefused) {
 }
 
 TEST(Transpile, ASecondTimeNamesTheFirstMode) {
-  ClassicNet net;
-  DistributeTranspiler().transpile(net.request());
-  DistributeTranspilerConfig config;
-  config.mode = "nccl2";
-  EXPECT_THAT(error_of([&] { DistributeTranspiler(config).transpile(net.request()); }),
-              HasSubstr("was transpiled already, in mode 'pserver'"));
+  for (const char* first : {"pserver", "nccl2", "grad_allreduce"}) {
+    for (const char* second : {"pserver", "nccl2", "grad_allreduce"}) {
+      ClassicNet net;
+      const DistributeTranspilerConfig config = config_of(first);
+      DistributeTranspiler(config).transpile(request_of(net, first));
+      EXPECT_THAT(error_of([&] {
+                    DistributeTranspiler(config_of(second)).transpile(request_of(net, second));
+                  }),
+                  HasSubstr(cat("was transpiled already, in mode '", config.mode, "'")));
+    }
+  }
 }
 
 TEST(Transpile, ARefusedRequestLeavesTheProgramsAlone) {

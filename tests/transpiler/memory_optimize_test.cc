@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <set>
 
 #include "runtime/executor.h"
 #include "tests/layers/build.h"
@@ -53,6 +54,29 @@ TEST(MemoryOptimize, SkippedNamesStay) {
   Chain chain({10, 10, 10, 10});
   memory_optimize(*chain.program, {.skip_opt_set = {"a"}});
   EXPECT_EQ(chain.names(), "abcb");
+}
+
+// All of one shape: what is fed, kept between runs, or read before this run writes it keeps its
+// name and takes nobody else's.
+TEST(MemoryOptimize, WhatOthersCountOnKeepsItsName) {
+  Chain chain({10, 10, 10, 10, 10, 10});
+  Block& block = chain.program->global_block();
+  block.var("b").set_persistable(true);
+  block.create_var({.name = "last", .shape = {Dim(), 10}});
+  block.insert_raw_op(0, {"scale", {{"X", {"d"}}}, {{"Out", {"last"}}}, {}});
+  memory_optimize(*chain.program, {.level = 1});
+  const auto ops = block.ops();
+  EXPECT_EQ(ops[1]->input("X").front(), "x");
+  EXPECT_EQ(ops[2]->output("Out").front(), "b");
+  EXPECT_EQ(ops[4]->output("Out").front(), "d");
+  int others = 0;
+  for (const Op* op : ops) {
+    for (const auto& [now, own] : op->former_names) {
+      EXPECT_THAT((std::set<std::string>{"x", "b", "d"}), ::testing::Not(::testing::Contains(now)));
+      ++others;
+    }
+  }
+  EXPECT_GT(others, 0);
 }
 
 TEST(MemoryOptimize, LevelOnePutsSmallIntoLarge) {

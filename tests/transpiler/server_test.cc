@@ -389,6 +389,19 @@ TEST(SlicedFiles, SavesStatesAndLoadsSlices) {
   EXPECT_THAT(weight->attr<std::vector<int64_t>>("shape"), ElementsAre(500, 1000));
 }
 
+TEST(SlicedFiles, AreLoadedByServersOnly) {
+  ClassicNet net;
+  DistributeTranspiler transpiler;
+  TranspileRequest request = net.request();
+  request.current_endpoint = "10.0.0.9:1";
+  transpiler.transpile(request);
+  EXPECT_THAT(error_of([&] { sliced_load_program(*net.main, "dir"); }),
+              HasSubstr("current_endpoint is '10.0.0.9:1', which is not among pservers " +
+                        std::string(kServers)));
+  EXPECT_THAT(error_of([&] { sliced_load_program(*Program::create(), "dir"); }),
+              HasSubstr("was not made for parameter servers"));
+}
+
 TEST(SlicedFiles, RecordsAddUp) {
   Transpiled made([](Var& loss) { optimizer::Adam(0.1).minimize(loss); });
   std::map<std::string, int64_t> elements;

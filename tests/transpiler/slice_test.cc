@@ -37,6 +37,23 @@ TEST(SliceVariable, CutsAsTheWorkedExamples) {
   EXPECT_THAT(sizes({3, 3, 512, 512}, 4), ElementsAre(786432, 786432, 786432));
 }
 
+TEST(SliceVariable, ShapesAreThoseOfTheWorkedExamples) {
+  const auto shapes = [](const Shape& shape, int64_t servers) {
+    std::vector<Shape> list;
+    for (const int64_t size : sizes(shape, servers)) list.push_back(slice_shape(size, shape));
+    return list;
+  };
+  using Shapes = std::vector<Shape>;
+  EXPECT_EQ(shapes({1000, 1000}, 2), Shapes(2, {500, 1000}));
+  EXPECT_EQ(shapes({7, 5000}, 4), (Shapes{{2, 5000}, {2, 5000}, {2, 5000}, {1, 5000}}));
+  EXPECT_EQ(shapes({3, 100, 100}, 8), Shapes(3, {1, 100, 100}));
+  Shapes rows(6, {143, 64});
+  rows.push_back({142, 64});
+  EXPECT_EQ(shapes({1000, 64}, 7), rows);
+  EXPECT_EQ(shapes({20000}, 4), Shapes(2, {10000}));
+  EXPECT_EQ(shapes({3, 3, 512, 512}, 4), Shapes(3, {1, 3, 512, 512}));
+}
+
 TEST(SliceVariable, NamesBlocksAndRows) {
   const auto blocks = slice_variable({{"w", {7, 5000}}, {"b", {1000}}}, 4, 8192);
   EXPECT_EQ(blocks[3].to_string(), "w:3:5000");

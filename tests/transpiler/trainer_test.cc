@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+
 #include "tests/transpiler/nets.h"
 
 namespace trireme::testing {
@@ -250,16 +253,42 @@ TEST(Trainer, PiecewiseBlocksGoWithTheSchedule) {
   EXPECT_EQ(transpiler.get_trainer_program(false)->num_blocks(), 1u);
 }
 
-TEST(Trainer, EitherSideMayBeAskedFirstAndAgain) {
-  ClassicNet net;
+// What all sides look like, asked for in this order.
+std::map<std::string, std::string> asked_in(const Strings& order, const ClassicNet& net) {
+  TranspileRequest request = net.request();
+  request.program = clone(*net.main, false);
+  request.startup_program = clone(*net.startup, false);
   DistributeTranspiler transpiler;
-  transpiler.transpile(net.request());
-  const std::string main = to_text(*transpiler.get_trainer_program(false));
-  const std::string server = to_text(*transpiler.get_pserver_programs(kEp1).first);
-  const std::string startup = to_text(*net.startup);
-  EXPECT_EQ(to_text(*transpiler.get_pserver_programs(kEp1).first), server);
-  EXPECT_EQ(to_text(*transpiler.get_trainer_program(false)), main);
-  EXPECT_EQ(to_text(*net.startup), startup);
+  transpiler.transpile(request);
+  std::map<std::string, std::string> texts;
+  const auto add = [&](const std::string& name, const Program& program) {
+    const auto [at, fresh] = texts.emplace(name, to_text(program));
+    EXPECT_EQ(at->second, to_text(program)) << name << " has changed";
+  };
+  for (int round = 0; round < 2; ++round) {
+    for (const std::string& side : order) {
+      if (side == "trainer") add(side, *transpiler.get_trainer_program(false));
+      if (side == "program") add("main", *transpiler.get_pserver_program(kEp0));
+      if (side == "startup") add(side, *transpiler.get_startup_program(kEp0));
+      if (side == "programs") {
+        const auto [main, startup] = transpiler.get_pserver_programs(kEp0);
+        add("main", *main);
+        add("startup", *startup);
+      }
+      add("trainer's startup", *request.startup_program);
+    }
+  }
+  return texts;
+}
+
+TEST(Trainer, SidesMayBeAskedForInAnyOrderAndAgain) {
+  const ClassicNet net([](Var& loss) { optimizer::Adam(decayed()).minimize(loss); });
+  const auto expected = asked_in({"trainer", "program", "startup", "programs"}, net);
+  EXPECT_EQ(expected.size(), 4u);
+  Strings order = {"program", "programs", "startup", "trainer"};
+  do {
+    EXPECT_TRUE(asked_in(order, net) == expected) << join(order);
+  } while (std::ranges::next_permutation(order).found);
 }
 
 void expect_kept(const std::vector<std::shared_ptr<Program>>& programs) {
