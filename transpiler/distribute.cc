@@ -136,10 +136,8 @@ void DistributeTranspiler::transpile_pserver(const TranspileRequest& request) {
     throw transpile_error(cat("trainers is ", *trainers, " but must be at least 1"));
   std::vector<std::string> endpoints = parse_endpoints(request.pservers, kPservers);
   // A server's process gives any id; a trainer's is checked when its program is asked for.
-  std::shared_ptr<const Program> main = clone(*request.program, false);
-  std::shared_ptr<const Program> startup = clone(*request.startup_program, false);
-  Placement placement =
-      place(main, startup, config_, request.sync_mode, request.trainer_id, *trainers, endpoints);
+  Placement placement = place(*request.program, *request.startup_program, config_,
+                              request.sync_mode, request.trainer_id, *trainers, endpoints);
   placement.server = server_;
   edit_both(request, [&](Program& trainer, Program& trainer_startup) {
     if (config_.geo_sgd_mode) {
@@ -161,7 +159,7 @@ void DistributeTranspiler::transpile_pserver(const TranspileRequest& request) {
   if (config_.print_log) {
     for (const std::string& line : balance_lines(placement)) print_log_line(request.print, line);
   }
-  origin_startup_ = startup;
+  origin_startup_ = placement.startup;
   placement_ = std::move(placement);
 }
 

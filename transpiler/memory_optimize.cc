@@ -22,12 +22,13 @@ int64_t size_product(const Shape& shape) {
 
 bool has_batch(const Shape& shape) { return !shape[0].known(); }
 
-Names update_grads(const Program& program) {
+// Gradients of parameters: as backward leaves them, and as updates take them.
+Names parameter_grads(const Program& program) {
   Names grads;
   for (size_t b = 0; b < program.num_blocks(); ++b) {
     for (const Op* op : program.block(static_cast<int>(b)).ops()) {
       const auto vars = op->attr_or<std::vector<std::string>>("op_role_var", {});
-      if (!op->has_role(op_role::kOptimize)) continue;
+      if (!op->has_role(op_role::kBackward) && !op->has_role(op_role::kOptimize)) continue;
       for (size_t i = 1; i < vars.size(); i += 2) grads.insert(vars[i]);
     }
   }
@@ -208,7 +209,7 @@ void memory_optimize(Program& program, const MemoryOptimizeOptions& options) {
         .fix("level=0 shares names between equal shapes, level=1 also between different ones");
   }
   Names skip = options.skip_opt_set;
-  if (options.skip_grads) skip.merge(update_grads(program));
+  if (options.skip_grads) skip.merge(parameter_grads(program));
   int count = 0;
   for (size_t i = 0; i < program.num_blocks(); ++i) {
     NameSharing(program.block(static_cast<int>(i)), skip, options, count).run();

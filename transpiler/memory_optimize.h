@@ -14,7 +14,7 @@ struct MemoryOptimizeOptions {
   std::set<std::string> skip_opt_set = {};  // variables that keep their names
   bool print_log = false;
   int level = 0;            // 0: only equal shapes share a name; 1: also smaller in larger
-  bool skip_grads = false;  // gradients that updates read keep their names
+  bool skip_grads = false;  // gradients of parameters keep their names
   // Where print_log's lines go; null: standard output.
   PrintLine print = {};
 };

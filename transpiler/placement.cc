@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/text.h"
+#include "transpiler/own_names.h"
 #include "transpiler/report.h"
 #include "transpiler/slice.h"
 #include "transpiler/tables.h"
@@ -25,12 +26,8 @@ const Var& find(const Program& program, const std::string& name, const char* wha
 
 // memory_optimize may have given a gradient another variable's name; trainers and servers would not
 // agree on what it holds.
-void check_grad_names(const Placement& placement) {
+void check_grad_names(const Placement& placement, const std::set<std::string>& shared) {
   std::map<std::string, std::string> owners;
-  std::set<std::string> shared;
-  for (const Op* op : placement.main->global_block().ops()) {
-    for (const auto& [now, own] : op->former_names) shared.insert(now);
-  }
   for (const Update& update : placement.ops.updates) {
     const std::string& grad = placement.sent_grad(update);
     const auto [other, fresh] = owners.emplace(grad, update.param);
@@ -164,11 +161,14 @@ std::string of_trainer(const std::string& name, int trainer) {
   return cat(name, ".trainer_", trainer);
 }
 
-Placement place(std::shared_ptr<const Program> main, std::shared_ptr<const Program> startup,
+Placement place(const Program& main, const Program& startup,
                 const DistributeTranspilerConfig& config, bool sync_mode_argument, int trainer_id,
                 int trainers, std::vector<std::string> endpoints) {
-  Placement placement{.main = std::move(main),
-                      .startup = std::move(startup),
+  const std::set<std::string> shared = shared_names(main);
+  const std::shared_ptr<Program> copy = clone(main, false);
+  give_back_names(*copy);
+  Placement placement{.main = copy,
+                      .startup = clone(startup, false),
                       .config = config,
                       .server = {},
                       .mode = resolve_mode(config, sync_mode_argument),
@@ -190,7 +190,7 @@ Placement place(std::shared_ptr<const Program> main, std::shared_ptr<const Progr
   // One trainer's gradient is the average already; where trainers do not wait for each other there
   // is none.
   if (placement.by_trainer()) placement.clips = find_server_clips(placement.ops);
-  check_grad_names(placement);
+  check_grad_names(placement, shared);
   add_params(placement);
   cut(placement);
   choose_servers(placement);

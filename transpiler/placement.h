@@ -40,7 +40,7 @@ struct PlacedParam {
 
 // A program and its cluster, decided once; trainer and server programs are read off it.
 struct Placement {
-  std::shared_ptr<const Program> main;  // as they were before
+  std::shared_ptr<const Program> main;  // as they were before, under names of their own
   std::shared_ptr<const Program> startup;
   DistributeTranspilerConfig config;
   ServerRuntimeConfig server;
@@ -62,8 +62,7 @@ struct Placement {
   bool async_counter() const { return !mode.merge_by_trainer && ops.step_counter != nullptr; }
 };
 
-// `main` and `startup` are clones that nobody edits any more.
-Placement place(std::shared_ptr<const Program> main, std::shared_ptr<const Program> startup,
+Placement place(const Program& main, const Program& startup,
                 const DistributeTranspilerConfig& config, bool sync_mode_argument, int trainer_id,
                 int trainers, std::vector<std::string> endpoints);
 

@@ -39,6 +39,35 @@ def test_numbers_do_not_change(edit):
             np.testing.assert_array_equal(a, b)
 
 
+def parallel_losses(edit, places):
+    main, startup = fluid.Program(), fluid.Program()
+    main.random_seed = startup.random_seed = 5
+    with fluid.unique_name.guard(), fluid.program_guard(main, startup):
+        hidden = fluid.layers.data('x', [32])
+        for _ in range(4):
+            hidden = fluid.layers.fc(hidden, 32, act='relu')
+        loss = fluid.layers.mean(fluid.layers.square(hidden))
+        fluid.optimizer.Momentum(0.01, 0.9).minimize(loss)
+    edit(main)
+    compiled = fluid.CompiledProgram(main).with_data_parallel(
+        loss_name=loss.name, places=[fluid.CPUPlace()] * places)
+    exe = fluid.Executor(fluid.CPUPlace())
+    x = np.random.RandomState(3).rand(8, 32).astype('float32')
+    with fluid.scope_guard(fluid.Scope()):
+        exe.run(startup)
+        return [exe.run(compiled, {'x': x}, [loss])[0] for _ in range(3)]
+
+
+@pytest.mark.filterwarnings('ignore')
+@pytest.mark.parametrize('places', [1, 2])
+@pytest.mark.parametrize('edit', [fluid.memory_optimize, fluid.release_memory,
+                                  lambda main: fluid.memory_optimize(main, level=1)])
+def test_compiled_programs_give_the_same_numbers(edit, places):
+    plain, optimized = parallel_losses(lambda main: None, places), parallel_losses(edit, places)
+    assert plain[0].shape == (places,) and plain[0][0] != plain[-1][0]
+    np.testing.assert_array_equal(plain, optimized)
+
+
 def test_memory_optimize_prints_and_returns_none(capsys):
     x = fluid.layers.data('x', [16])
     out = fluid.layers.fc(fluid.layers.fc(x, 16), 16)

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/transpiler/training.h"
+#include "transpiler/memory_optimize.h"
 
 namespace trireme::testing {
 namespace {
@@ -268,7 +269,8 @@ std::vector<Case> cases(Asked way) {
           sparse("sparse, by value", clipped_by(value, way)),
           sparse("sparse, by norm", clipped_by(norm, way)),
           sparse("sparse, by global norm", clipped_by(global, way)),
-          sparse("sparse, by global norm, with decays", with_decays(global, way))};
+          sparse("sparse, by global norm, with decays", with_decays(global, way)),
+          sparse("distributed, by global norm", clipped_by(global, way), {.is_distributed = true})};
 }
 
 struct Size {
@@ -308,6 +310,17 @@ TEST(Clip, OfParametersGivesTheNumbersOfOneMachineWithAllBatches) {
 
 TEST(Clip, OfGroupsGivesTheNumbersOfOneMachineWithAllBatches) {
   expect_numbers_of_one_machine(deep("groups", clipped_by_groups));
+}
+
+// What is sent keeps its name, and what is clipped does.
+TEST(Clip, AfterMemoryOptimizeGivesTheNumbersOfOneMachineWithAllBatches) {
+  for (const Asked way : kWays) {
+    const Minimize clipped = clipped_by(std::make_shared<GradientClipByGlobalNorm>(0.05), way);
+    expect_numbers_of_one_machine(dense("memory_optimize", [=](Var& loss) {
+      clipped(loss);
+      memory_optimize(default_main_program(), {.level = 1, .skip_grads = true});
+    }));
+  }
 }
 
 // The first loss's gradients are clipped together, and so are the second's.

@@ -5,6 +5,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/transpiler/training.h"
 #include "transpiler/edit.h"
+#include "transpiler/memory_optimize.h"
 #include "transpiler/sliced_files.h"
 
 namespace trireme::testing {
@@ -172,6 +173,23 @@ TEST(Cluster, TwoTrainersGiveTheNumbersOfOneMachineWithBothBatches) {
           worst_difference(only_placed(train_locally(with)), train_in_cluster(with, trainers)),
           2e-5);
     }
+  }
+}
+
+// Rates, weight decay and updates get the variables back that they shared.
+TEST(Cluster, TrainsAsOneMachineAfterMemoryOptimize) {
+  const auto optimized = [](Var& loss) {
+    optimizer::Momentum(
+        layers::linear_lr_warmup(layers::piecewise_decay({1, 3}, {0.05, 0.01, 0.1}), 2, 0.01, 0.05),
+        0.9, false, decayed_by(std::make_shared<L2Decay>(0.01)))
+        .minimize(loss);
+    memory_optimize(default_main_program(), {.level = 1, .skip_grads = true});
+  };
+  for (const Case& with : {dense("dense", optimized), sparse("sparse", optimized)}) {
+    SCOPED_TRACE(with.name);
+    const Trained expected = train_locally(with);
+    EXPECT_EQ(worst_difference(expected, train_in_cluster(with, 1)), 0);
+    EXPECT_LT(worst_difference(expected, train_in_cluster(with, 2)), 2e-5);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/transpiler/nets.h"
+#include "transpiler/memory_optimize.h"
 
 namespace trireme::testing {
 namespace {
@@ -44,12 +45,61 @@ TEST(Config, FieldsAreChecked) {
               HasSubstr("enable_dc_asgd is True while sync_mode is True"));
   EXPECT_THAT(config_error([](auto& c) { c.half_async = true; }, false),
               HasSubstr("half_async is True while runtime_split_send_recv is False"));
+  EXPECT_THAT(config_error([](auto& c) { c.half_async = true; }),
+              HasSubstr("half_async is True while sync_mode is True"));
+  EXPECT_THAT(config_error([](auto& c) { c.completely_not_async = true; }, false),
+              HasSubstr("completely_not_async is True while half_async is False"));
+  EXPECT_THAT(config_error([](auto& c) {
+                c.sync_mode = false;
+                c.geo_sgd_mode = c.half_async = c.runtime_split_send_recv = true;
+              }),
+              HasSubstr("geo_sgd_mode and half_async are both True"));
+  EXPECT_THAT(config_error([](auto& c) { c.geo_sgd_mode = c.enable_dc_asgd = true; }),
+              HasSubstr("geo_sgd_mode and enable_dc_asgd are both True"));
+  EXPECT_THAT(config_error([](auto& c) { c.geo_sgd_need_push_nums = 0; }),
+              HasSubstr("geo_sgd_need_push_nums is 0 but must be at least 1"));
   EXPECT_EQ(kind_of([] {
               DistributeTranspilerConfig config;
               config.min_block_size = 1;
               DistributeTranspiler{config};
             }),
             ErrorKind::assertion);
+}
+
+// Which number a server is told, out of every choice that users have.
+TEST(Config, OneModeComesOutOfAllFields) {
+  const auto label = [](const std::function<void(DistributeTranspilerConfig&)>& edit,
+                        bool sync_argument) {
+    DistributeTranspilerConfig config;
+    edit(config);
+    return resolve_mode(config, sync_argument).label;
+  };
+  const auto background = [](auto& c) {
+    c.sync_mode = false;
+    c.runtime_split_send_recv = true;
+  };
+  EXPECT_EQ(label([](auto&) {}, true), DistributedMode::sync);
+  EXPECT_EQ(label([](auto&) {}, false), DistributedMode::half_async);
+  EXPECT_EQ(label([](auto& c) { c.sync_mode = false; }, true), DistributedMode::half_async);
+  EXPECT_EQ(label([](auto& c) { c.sync_mode = false; }, false), DistributedMode::half_async);
+  for (const bool sync_argument : {true, false}) {
+    EXPECT_EQ(label(background, sync_argument), DistributedMode::async);
+    EXPECT_EQ(label(
+                  [&](auto& c) {
+                    background(c);
+                    c.half_async = true;
+                  },
+                  sync_argument),
+              DistributedMode::async);
+    EXPECT_EQ(label(
+                  [&](auto& c) {
+                    background(c);
+                    c.half_async = c.completely_not_async = true;
+                  },
+                  sync_argument),
+              DistributedMode::sync);
+    EXPECT_EQ(label([](auto& c) { c.geo_sgd_mode = true; }, sync_argument), DistributedMode::geo);
+  }
 }
 
 std::string request_error(const std::function<void(TranspileRequest&)>& edit,
@@ -159,6 +209,22 @@ TEST(Transpile, NeedsMinimizeFirst) {
         HasSubstr("call minimize first"))
         << mode;
   }
+}
+
+// Trainers and servers must mean the same by a gradient's name.
+TEST(Transpile, GradientsMustHaveKeptTheirNames) {
+  FreshPrograms fresh;
+  // The bias and the loss have one element each.
+  sgd(layers::mean(layers::fc(layers::data("x", {16}), {.size = 1})));
+  memory_optimize(*fresh.main, {.level = 1});
+  EXPECT_THAT(error_of([&] {
+                DistributeTranspiler().transpile({.program = fresh.main,
+                                                  .startup_program = fresh.startup,
+                                                  .pservers = kServers,
+                                                  .trainers = 2});
+              }),
+              AllOf(HasSubstr("is kept under the name"),
+                    HasSubstr("call memory_optimize before transpile with skip_grads=True")));
 }
 
 TEST(Transpile, OnlyTensorsAndSelectedRowsCanBeSent) {

@@ -56,6 +56,12 @@ struct RandomNet : FreshPrograms {
       case 2:
         set_gradient_clip(std::make_shared<GradientClipByValue>(1));
         break;
+      case 3:
+        set_gradient_clip(std::make_shared<GradientClipByGlobalNorm>(1));
+        break;
+      case 4:
+        set_gradient_clip(std::make_shared<GradientClipByNorm>(1));
+        break;
       default:
         break;
     }
