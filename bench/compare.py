@@ -11,62 +11,16 @@ and for image nets also channels_last. Without a peer only the engine's times ar
 """
 
 import argparse
-import json
 import os
-import platform
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(Path(__file__).resolve().parent / 'support'))
+from turns import ROOT, find_peer, passes, print_machine, run, tuned_environment  # noqa: E402
+
 NAMES = ('toy_python', 'toy', 'fit_a_line', 'mlp', 'lenet', 'ngram', 'ctr_sgd', 'ctr_adagrad', 'lstm', 'vgg16',
          'resnet50', 'transformer')
 IMAGES = ('lenet', 'vgg16', 'resnet50')
-
-
-def tuned_environment(threads):
-    made = dict(os.environ, OMP_NUM_THREADS=str(threads), OMP_PROC_BIND='true', OMP_PLACES='cores',
-                MALLOC_MMAP_MAX_='0', MALLOC_TRIM_THRESHOLD_='100000000000')
-    for folder in Path('/usr/lib').glob('*/openblas-openmp'):
-        made['LD_LIBRARY_PATH'] = str(folder)
-    return made
-
-
-def find_peer(asked):
-    """The interpreter that can import torch, and torch's version; or None."""
-    for python in [asked] if asked else [ROOT / '.venv-peers/bin/python', '/usr/bin/python3']:
-        if not shutil.which(str(python)):
-            continue
-        found = subprocess.run([str(python), '-c', 'import torch; print(torch.__version__)'],
-                               capture_output=True, text=True)
-        if found.returncode == 0:
-            return str(python), found.stdout.strip()
-    return None
-
-
-def run(command, environment=None, threads=None):
-    """The last line that a process prints, which stays on as many cores as it has threads."""
-    cores = sorted(os.sched_getaffinity(0))[:threads]
-
-    def pin():
-        os.sched_setaffinity(0, cores)
-
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, preexec_fn=pin)
-    if done.returncode != 0:
-        sys.exit(f'{" ".join(map(str, command))} failed:\n{done.stderr}')
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def cpu_name():
-    for line in Path('/proc/cpuinfo').read_text().splitlines():
-        if line.startswith('model name'):
-            return line.split(':', 1)[1].strip()
-    return platform.machine()
-
-
-def passes(side):
-    return ' '.join(f'{one["ms"]:.4g}' for one in side)
 
 
 def compare(name, args, peer):
@@ -118,12 +72,7 @@ def main():
     if not args.program.exists():
         sys.exit(f'{args.program} is not built: cmake --build --preset release --target bench')
     peer = find_peer(args.peer_python)
-    ours = run([str(args.program), 'toy', '--reps', '1', '--secs', '0.01'])
-    load = os.getloadavg()[0]
-    print(f'{cpu_name()}, {args.threads} threads, load {load:.1f}; oneDNN {ours["onednn"]}')
-    print(f'peer: PyTorch {peer[1]}' if peer else 'peer: none, no PyTorch found (--peer-python)')
-    if load > 0.5:
-        print('other work is running: compare CPU times, not the clock')
+    print_machine(args.program, args.threads, peer)
     for name in args.names:
         compare(name, args, peer)
 

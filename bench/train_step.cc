@@ -1,6 +1,9 @@
 // How long one training step takes: build, warm up, then repeats of many steps. One JSON line.
 //
-// train_step NAME [--threads N] [--reps N] [--secs S] [--off PASS]... [--profile]
+// train_step NAME [--threads N] [--places N] [--batches N] [--shards N] [--reps N] [--secs S]
+//            [--off PASS]... [--profile]
+// A step takes --batches batches of the workload, one per place unless told otherwise; --shards is
+// BuildStrategy.virtual_shards.
 #include <sched.h>
 #include <sys/resource.h>
 
@@ -9,12 +12,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #include "bench/workloads.h"
 #include "core/error.h"
 #include "core/flags.h"
 #include "cpu/onednn.h"
 #include "layers/defaults.h"
+#include "runtime/compiled_program.h"
+#include "runtime/feed_split.h"
 #include "runtime/profiler.h"
 
 using namespace trireme;
@@ -35,17 +41,40 @@ double cpu_seconds() {
   return seconds(use.ru_utime) + seconds(use.ru_stime);
 }
 
+// The batch so many times, as one.
+Feeds repeated(const Feeds& feeds, int times) {
+  Feeds all;
+  for (const auto& [name, tensor] : feeds) {
+    all[name] = join_pieces(name, std::vector<Tensor>(static_cast<size_t>(times), tensor));
+  }
+  return all;
+}
+
+int64_t samples_of(const Feeds& feeds) {
+  int64_t fewest = std::numeric_limits<int64_t>::max();
+  for (const auto& [name, tensor] : feeds) fewest = std::min(fewest, sample_count(tensor));
+  return fewest;
+}
+
 int run(int count, char** words) {
   std::string name = "toy";
   int reps = 9;
   double secs = 1;
   bool profile = false;
+  int places = 1, batches = 0;
+  BuildStrategy strategy;
   RunOptions options{.threads = num_threads()};
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
     const auto value = [&] { return i + 1 < count ? words[++i] : words[0]; };
     if (word == "--threads")
       options.threads = std::atoi(value());
+    else if (word == "--places")
+      places = std::atoi(value());
+    else if (word == "--batches")
+      batches = std::atoi(value());
+    else if (word == "--shards")
+      strategy.virtual_shards = std::atoi(value());
     else if (word == "--reps")
       reps = std::atoi(value());
     else if (word == "--profile")
@@ -63,12 +92,21 @@ int run(int count, char** words) {
   Var& loss = work.build();
   Executor exe;
   exe.run(default_startup_program());
+  if (batches == 0) batches = places;
+  const Feeds batch = repeated(work.feeds, batches);
+  CompiledProgram parallel(default_main_program().shared_from_this());
+  const bool on_places = places > 1 || strategy.virtual_shards > 0;
+  if (on_places) {
+    parallel.with_data_parallel(
+        {.build_strategy = strategy, .places = std::vector<Place>(static_cast<size_t>(places))});
+  }
   const double started = now();
   double last = 0;
   const auto step = [&] {
-    last = *exe.run(default_main_program(), work.feeds, {loss.name()}, options)[0]
-                .tensor()
-                .data<float>();
+    const Variable found = on_places
+                               ? parallel.run(exe, batch, {loss.name()}, options)[0].by_device[0]
+                               : exe.run(default_main_program(), batch, {loss.name()}, options)[0];
+    last = *found.tensor().data<float>();
   };
   step();
   const double first = now() - started;
@@ -96,12 +134,14 @@ int run(int count, char** words) {
   rusage use{};
   getrusage(RUSAGE_SELF, &use);
   std::printf(
-      "{\"name\": \"%s\", \"threads\": %d, \"ms\": %.5f, \"lo\": %.5f, \"hi\": %.5f, "
+      "{\"name\": \"%s\", \"threads\": %d, \"places\": %d, \"samples\": %lld, \"ms\": %.5f, "
+      "\"lo\": %.5f, \"hi\": %.5f, "
       "\"cpu_ms\": %.5f, \"first_ms\": %.1f, \"steps\": %d, \"loss\": %.6f, "
       "\"peak_rss_mb\": %.1f, \"onednn\": \"%s\"}\n",
-      name.c_str(), options.threads, times[times.size() / 2] * 1e3, times.front() * 1e3,
-      times.back() * 1e3, cpu * 1e3, first * 1e3, steps * reps, last,
-      static_cast<double>(use.ru_maxrss) / 1024, onednn_version().c_str());
+      name.c_str(), options.threads, places, static_cast<long long>(samples_of(batch)),
+      times[times.size() / 2] * 1e3, times.front() * 1e3, times.back() * 1e3, cpu * 1e3,
+      first * 1e3, steps * reps, last, static_cast<double>(use.ru_maxrss) / 1024,
+      onednn_version().c_str());
   return 0;
 }
 

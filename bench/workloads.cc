@@ -184,13 +184,13 @@ Workload lstm() {
 }
 
 // One encoder layer out of plain ops: attention of 8 heads, then two products with a relu between.
-Var& encoder_layer(Var& x, int64_t batch, int64_t length, int64_t width) {
+Var& encoder_layer(Var& x, int64_t width) {
   constexpr int64_t kHeads = 8;
   const auto dense = [](Var& in, int64_t size, const char* act = "") -> Var& {
     return layers::fc(in, {.size = size, .num_flatten_dims = 2, .act = act});
   };
   const auto heads = [&](Var& in) -> Var& {
-    Var& split = layers::reshape(in, {batch, length, kHeads, width / kHeads});
+    Var& split = layers::reshape(in, {0, 0, kHeads, width / kHeads});
     return layers::transpose(split, {0, 2, 1, 3});
   };
   const std::vector<Var*> parts = layers::split(dense(x, 3 * width), 3, -1);
@@ -200,7 +200,7 @@ Var& encoder_layer(Var& x, int64_t batch, int64_t length, int64_t width) {
   const double scale = 1 / std::sqrt(static_cast<double>(width / kHeads));
   Var& weights = layers::softmax(layers::matmul(query, key, {.transpose_y = true, .alpha = scale}));
   Var& mixed = layers::transpose(layers::matmul(weights, value), {0, 2, 1, 3});
-  Var& attended = dense(layers::reshape(mixed, {batch, length, width}), width);
+  Var& attended = dense(layers::reshape(mixed, {0, 0, width}), width);
   Var& first = layers::layer_norm(layers::elementwise_add(x, attended), {.begin_norm_axis = 2});
   Var& wide = dense(dense(first, 4 * width, "relu"), width);
   return layers::layer_norm(layers::elementwise_add(first, wide), {.begin_norm_axis = 2});
@@ -210,7 +210,7 @@ Workload transformer() {
   return {"transformer",
           []() -> Var& {
             Var* x = &layers::data("x", {64, 512});
-            for (int layer = 0; layer < 6; ++layer) x = &encoder_layer(*x, 8, 64, 512);
+            for (int layer = 0; layer < 6; ++layer) x = &encoder_layer(*x, 512);
             Var& loss = class_loss(layers::reshape(*x, {-1, 512}));
             optimizer::Adam(0.0001).minimize(loss);
             return loss;

@@ -193,14 +193,18 @@ def pin():
         os.sched_setaffinity(task, {others[i % len(others)]})
 
 
-def main():
+def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument('name')
     parser.add_argument('--threads', type=int, default=2)
     parser.add_argument('--reps', type=int, default=9)
     parser.add_argument('--secs', type=float, default=1.0)
     parser.add_argument('--channels_last', action='store_true')
-    args = parser.parse_args()
+    return parser
+
+
+def prepare(args):
+    """The model, and what makes one step of a model that computes the same."""
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     model, optimizer, x, loss_of = make(args.name)
@@ -209,17 +213,21 @@ def main():
         x = x.contiguous(memory_format=torch.channels_last)
     optimizer = optimizer(model.parameters())
 
-    def step():
-        optimizer.zero_grad(set_to_none=True)
-        loss_of(model(x)).backward()
-        optimizer.step()
+    def step_of(forward):
+        def step():
+            optimizer.zero_grad(set_to_none=True)
+            loss_of(forward(x)).backward()
+            optimizer.step()
+        return step
 
-    for _ in range(3):
-        step()
-    pin()
+    return model, len(x), step_of
+
+
+def measure(step, args, agree=lambda steps: steps):
+    """Times of warm steps, as one record; `agree` settles how many steps a repeat has."""
     start = time.perf_counter()
     step()
-    steps = max(1, int(args.secs / (time.perf_counter() - start)))
+    steps = agree(max(1, int(args.secs / (time.perf_counter() - start))))
     times, cpu = [], time.process_time()
     for _ in range(args.reps):
         start = time.perf_counter()
@@ -227,11 +235,22 @@ def main():
             step()
         times.append((time.perf_counter() - start) / steps)
     cpu = (time.process_time() - cpu) / (steps * args.reps)
-    print(json.dumps(dict(
+    return dict(
         name=args.name, threads=args.threads, ms=statistics.median(times) * 1e3,
         lo=min(times) * 1e3, hi=max(times) * 1e3, cpu_ms=cpu * 1e3, steps=steps * args.reps,
         peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        torch=torch.__version__)))
+        torch=torch.__version__)
 
 
-main()
+def main():
+    args = arguments().parse_args()
+    model, _, step_of = prepare(args)
+    step = step_of(model)
+    for _ in range(3):
+        step()
+    pin()
+    print(json.dumps(measure(step, args)))
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,39 @@
+"""One training step of PyTorch's DistributedDataParallel over Gloo, on the workloads of
+torch_step.py. Each rank is a process of its own; rank 0 prints one JSON line.
+
+torch_ddp.py NAME --rank R --ranks N --port P [--threads N] [--reps N] [--secs S] [--channels_last]
+"""
+
+import datetime
+import json
+
+import torch
+import torch.distributed as dist
+from torch_step import arguments, measure, prepare
+
+
+def main():
+    parser = arguments()
+    parser.add_argument('--rank', type=int, required=True)
+    parser.add_argument('--ranks', type=int, default=2)
+    parser.add_argument('--port', type=int, required=True)
+    args = parser.parse_args()
+    dist.init_process_group('gloo', init_method=f'tcp://127.0.0.1:{args.port}', rank=args.rank,
+                            world_size=args.ranks, timeout=datetime.timedelta(seconds=60))
+    model, samples, step_of = prepare(args)
+    step = step_of(torch.nn.parallel.DistributedDataParallel(model))
+
+    def fewest(steps):
+        count = torch.tensor([steps])
+        dist.all_reduce(count, op=dist.ReduceOp.MIN)
+        return int(count)
+
+    for _ in range(3):
+        step()
+    found = measure(step, args, fewest)
+    if args.rank == 0:
+        print(json.dumps(dict(found, samples=samples * args.ranks)))
+    dist.barrier()
+
+
+main()
