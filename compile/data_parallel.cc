@@ -15,6 +15,46 @@ bool runs_once(const Node& node) {
   return (node.origin->role & (op_role::kOptimize | op_role::kLrSched)) != 0;
 }
 
+// Gradient ops are linear in the gradients that reach them; so are the ops that some rows use as
+// their gradients. One that is missing here costs a refusal, never a wrong number.
+bool linear(const Origin& origin) {
+  static const std::set<std::string> known = {"array_to_lod_tensor",
+                                              "assign",
+                                              "cast",
+                                              "concat",
+                                              "cumsum",
+                                              "fill_constant",
+                                              "fill_zeros_like",
+                                              "increment",
+                                              "lod_tensor_to_array",
+                                              "merge_lod_tensor",
+                                              "print",
+                                              "read_from_array",
+                                              "scale",
+                                              "select_input",
+                                              "select_output",
+                                              "sequence_reverse",
+                                              "shape",
+                                              "split_lod_tensor",
+                                              "sum",
+                                              "write_to_array"};
+  return origin.op_type.find("_grad") != std::string::npos || known.contains(origin.op_type);
+}
+
+// Of a gradient's loop or branch, the first op that is not linear. What computes forward values
+// again stands there too.
+std::shared_ptr<const Origin> nonlinear_inside(const Node& node) {
+  for (const Region& region : node.regions) {
+    for (const Node& inner : region.graph->nodes) {
+      const Origin& origin = *inner.origin;
+      const bool backward = (origin.role & op_role::kBackward) != 0 && origin.recompute.empty();
+      if (backward && !linear(origin)) return inner.origin;
+      if (auto found = nonlinear_inside(inner)) return found;
+    }
+  }
+  return nullptr;
+}
+
 class Cutter {
  public:
   Cutter(Graph graph, LossGradient loss_gradient)
@@ -62,6 +102,7 @@ class Cutter {
         continue;
       }
       note_mean(node);
+      follow_gradients(node);
       cut_.replica.nodes.push_back(std::move(node));
     }
     for (int feed : cut_.passed) cut_.update.feeds.push_back(whole_.feeds[feed]);
@@ -95,8 +136,19 @@ class Cutter {
       stands_for_[value] = fed->value;
       return;
     }
+    of_gradient_.insert(value);
     cut_.loss_weight_feed = static_cast<int>(cut_.replica.feeds.size());
     cut_.replica.feeds.push_back({cut_.loss_grad_name, value});
+  }
+
+  void follow_gradients(const Node& node) {
+    const bool reached = std::any_of(node.ins.begin(), node.ins.end(),
+                                     [&](int value) { return of_gradient_.contains(value); });
+    if (!reached) return;
+    of_gradient_.insert(node.outs.begin(), node.outs.end());
+    of_gradient_.erase(-1);
+    if (cut_.nonlinear) return;
+    cut_.nonlinear = linear(*node.origin) ? nonlinear_inside(node) : node.origin;
   }
 
   void note_mean(Node& node) {
@@ -183,6 +235,7 @@ class Cutter {
   std::vector<bool> once_;
   bool any_once_ = false;
   std::set<int> crossed_;
+  std::set<int> of_gradient_;  // values that depend on the loss gradient
   std::map<int, int> stands_for_;
 };
 

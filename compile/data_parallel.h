@@ -2,6 +2,7 @@
 // once on the summed gradients.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct ParallelGraphs {
   // The value whose element count decides the weight (what the loss is the mean of); -1: samples.
   int averaged_value = -1;
   std::string loss_grad_name;
+  // The first op on the gradients' way that is not linear in them, as error_clip's is: the loss
+  // weights must be right before the run, not made right after it. Null: there is none.
+  std::shared_ptr<const Origin> nonlinear;
   // Where each fetch of the uncut graph comes from.
   struct Fetch {
     std::string name;

@@ -248,6 +248,7 @@ std::vector<Replicas::Result> Replicas::step(const std::vector<std::vector<Varia
   const RunSettings alone = settings_of_one(settings);
   Weights used;
   const auto inputs = weighted_inputs(feeds, samples, scope, alone, used);
+  if (!used.exact && options_.weighted) refuse_nonlinear();
   place_draws();
   run_replicas(inputs, alone, scope, settings.team ? settings.team->team() : nullptr);
   std::vector<std::vector<Variable>> fetched;
@@ -275,6 +276,19 @@ std::vector<Replicas::Result> Replicas::step(const std::vector<std::vector<Varia
     results.push_back(std::move(result));
   }
   return results;
+}
+
+// correct_weights below needs gradients in proportion to the loss's gradient.
+void Replicas::refuse_nonlinear() const {
+  if (!graphs_.nonlinear) return;
+  throw Error(ErrorKind::unimplemented,
+              cat("the devices' shares of the loss are known only after a loop has run, but ",
+                  graphs_.nonlinear->op_type, " needs them before: it is applied to gradients on ",
+                  "their way (error_clip, or a callback of append_backward)"))
+      .at(graphs_.nonlinear->line)
+      .fix(
+          "clip the parameters' gradients instead (grad_clip of the optimizer), or run on one "
+          "device");
 }
 
 // What the loss averages over may be known only after the run, as the steps of a loop are.

@@ -66,6 +66,7 @@ class Replicas {
                            const RunSettings& settings);
   void copy_states(Scope& scope);
   Weights weights(const std::vector<int64_t>& samples) const;
+  void refuse_nonlinear() const;
   void correct_weights(Weights& used);
   void place_draws();
   void run_replicas(const std::vector<std::vector<Variable>>& inputs, const RunSettings& alone,
