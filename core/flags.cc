@@ -110,6 +110,9 @@ std::vector<FlagRow> rows() {
 
       // Several devices.
       {"sync_nccl_allreduce", true, not_needed, "The plan waits exactly where a result is used."},
+      {"split_by_chunks", false, honoured,
+       "Trireme's own: a batch is split as the original's code does since 1.8, in equal chunks of "
+       "which the last is short, not as its documents say."},
       {"enable_parallel_graph", false, not_needed, "Replicas run side by side, always."},
       {"fuse_parameter_memory_size", -1.0, not_needed, "Gradients are grouped by the compiler."},
       {"fuse_parameter_groups_size", whole(1), not_needed,
@@ -149,6 +152,7 @@ struct Entry {
 struct Table {
   std::mutex mutex;
   std::map<std::string, Entry, std::less<>> entries;
+  std::string selected_gpus_read;  // what the variable was when the flag was last set
 
   Table() {
     for (const FlagRow& row : rows()) {
@@ -236,16 +240,21 @@ std::optional<int64_t> parse_whole(std::string_view text) {
   return value;
 }
 
+// Takes the first item of a list like "0, 2" off it, without blanks around.
+std::string_view next_item(std::string_view& list) {
+  const size_t comma = list.find(',');
+  std::string_view item = list.substr(0, comma);
+  list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
+  while (item.starts_with(' ')) item.remove_prefix(1);
+  while (item.ends_with(' ')) item.remove_suffix(1);
+  return item;
+}
+
 // The ids of a list like "0,2", or nothing when it is not one.
 std::optional<std::vector<int>> parse_ids(std::string_view list) {
   std::vector<int> ids;
   while (!list.empty()) {
-    const size_t comma = list.find(',');
-    std::string_view item = list.substr(0, comma);
-    list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
-    while (item.starts_with(' ')) item.remove_prefix(1);
-    while (item.ends_with(' ')) item.remove_suffix(1);
-    const std::optional<int64_t> id = parse_whole(item);
+    const std::optional<int64_t> id = parse_whole(next_item(list));
     if (!id || *id < 0 || *id > std::numeric_limits<int>::max()) return std::nullopt;
     ids.push_back(static_cast<int>(*id));
   }
@@ -266,6 +275,11 @@ void check_value(const Entry& entry, const FlagValue& value) {
     throw Error(cat("FLAGS_selected_gpus is ", shown(value), ", which is not a list of GPU ids"))
         .fix("write it like '0,1'");
   }
+}
+
+std::string selected_gpus_variable() {
+  const char* text = std::getenv("FLAGS_selected_gpus");
+  return text ? text : "";
 }
 
 // An environment variable's text as the type that `like` has, or nothing.
@@ -349,6 +363,7 @@ void set_flag(std::string_view name, const FlagValue& value) {
   }
   check_value(entry, *typed);
   entry.flag.value = *typed;
+  if (entry.flag.name == "selected_gpus") table().selected_gpus_read = selected_gpus_variable();
   flag_edits.fetch_add(1, std::memory_order_release);
 }
 
@@ -365,6 +380,7 @@ void read_flags_from_environment() {
     }
     check_value(entry, *value);
     entry.flag.value = *value;
+    if (name == "selected_gpus") table().selected_gpus_read = text;
   }
   flag_edits.fetch_add(1, std::memory_order_release);
 }
@@ -377,8 +393,73 @@ bool checks_nan_inf() {
   });
 }
 
+bool splits_by_chunks() {
+  static Remembered<bool> known;
+  return known.get([] { return std::get<bool>(get_flag("split_by_chunks")); });
+}
+
 std::vector<int> selected_gpus() {
-  return *parse_ids(std::get<std::string>(get_flag("selected_gpus")));
+  const std::lock_guard lock(table().mutex);
+  Entry& entry = entry_of("selected_gpus");
+  const std::string now = selected_gpus_variable();
+  if (table().selected_gpus_read != now) {
+    check_value(entry, now);
+    entry.flag.value = now;
+    table().selected_gpus_read = now;
+  }
+  return *parse_ids(std::get<std::string>(entry.flag.value));
+}
+
+namespace {
+
+// How many GPUs CUDA_VISIBLE_DEVICES leaves; nothing when it is not set. CUDA reads it up to the
+// first negative number; GPUs may also be named by their UUID.
+std::optional<int> visible_gpus() {
+  const std::lock_guard lock(table().mutex);
+  const char* text = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (!text) return std::nullopt;
+  int count = 0;
+  for (std::string_view rest = text; !rest.empty(); ++count) {
+    const std::string_view item = next_item(rest);
+    const std::optional<int64_t> id = parse_whole(item);
+    if (id && *id < 0) break;
+    if (!id && !item.starts_with("GPU-") && !item.starts_with("MIG-")) {
+      throw Error(cat("the environment variable CUDA_VISIBLE_DEVICES is '", text,
+                      "', which is not a list of GPUs"))
+          .fix("write it like '0,1'");
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+GpuChoice gpus_of_environment() {
+  const std::optional<int> visible = visible_gpus();
+  GpuChoice choice{.ids = selected_gpus(), .chosen_by = {}};
+  if (visible && *visible == 0) {
+    throw Error("the environment variable CUDA_VISIBLE_DEVICES hides every GPU")
+        .fix("unset it, or list the GPUs to use, like '0,1'");
+  }
+  if (!choice.ids.empty()) {
+    choice.chosen_by = "FLAGS_selected_gpus";
+    for (size_t i = 0; i < choice.ids.size(); ++i) {
+      const int id = choice.ids[i];
+      if (std::count(choice.ids.begin(), choice.ids.end(), id) > 1) {
+        throw Error(cat("FLAGS_selected_gpus names GPU ", id, " twice"))
+            .fix("name each GPU once, like '0,1'");
+      }
+      if (visible && id >= *visible) {
+        throw Error(cat("FLAGS_selected_gpus names GPU ", id, ", but CUDA_VISIBLE_DEVICES leaves ",
+                        *visible, ", numbered from 0"))
+            .fix("count in FLAGS_selected_gpus from the first GPU that is visible");
+      }
+    }
+  } else if (visible) {
+    choice.chosen_by = "CUDA_VISIBLE_DEVICES";
+    for (int id = 0; id < *visible; ++id) choice.ids.push_back(id);
+  }
+  return choice;
 }
 
 int cpu_num() {

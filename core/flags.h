@@ -40,8 +40,20 @@ void read_flags_from_environment();
 
 // check_nan_inf or fast_check_nan_inf is set.
 bool checks_nan_inf();
-// The ids in the selected_gpus flag, in its order; empty when it is not set.
+// split_by_chunks is set.
+bool splits_by_chunks();
+// The ids in the selected_gpus flag, in its order; empty when it is not set. What the environment
+// variable got since the flags were read counts too.
 std::vector<int> selected_gpus();
+
+// The GPUs that the environment chooses, as CUDA numbers them: FLAGS_selected_gpus, else all that
+// CUDA_VISIBLE_DEVICES leaves. A list that is none, that names a GPU twice, one that is hidden, or
+// that hides all is an Error.
+struct GpuChoice {
+  std::vector<int> ids;
+  std::string chosen_by;  // the variable; empty: neither is set, and no choice is made
+};
+GpuChoice gpus_of_environment();
 
 // How many CPU replicas a data-parallel program gets: the CPU_NUM variable, read at every call.
 // When it is absent, one notice goes to stderr and CPU_NUM becomes 1 for this process.

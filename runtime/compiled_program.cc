@@ -7,6 +7,7 @@
 #include "core/text.h"
 #include "core/warning.h"
 #include "runtime/feed_split.h"
+#include "runtime/places.h"
 
 namespace trireme {
 namespace {
@@ -118,13 +119,18 @@ void CompiledProgram::with_data_parallel(const DataParallel& options) {
     warn_of_written_parameters(*program_);
   }
   devices_ = static_cast<int>(options.places.size());
+  from_environment_ = options.places.empty();
   data_parallel_ = true;
 }
 
 int CompiledProgram::devices() const {
   if (!data_parallel_) return 1;
-  if (devices_ == 0) devices_ = cpu_num();
+  take_places(Device::cpu);
   return devices_;
+}
+
+void CompiledProgram::take_places(Device kind) const {
+  if (data_parallel_ && devices_ == 0) devices_ = static_cast<int>(default_places(kind).size());
 }
 
 Executor::ParallelOptions CompiledProgram::parallel_options() const {
@@ -146,13 +152,15 @@ RunOptions CompiledProgram::with_threads(RunOptions options) const {
 std::vector<Replicas::Result> CompiledProgram::run(Executor& executor, const Feeds& feeds,
                                                    const std::vector<std::string>& fetches,
                                                    RunOptions options) {
+  take_places(executor.place().device);
   if (shards() == 1) return run(executor, std::vector<Feeds>{feeds}, fetches, std::move(options));
   int used = shards();
   const std::set<std::string> whole = persistable_feeds(*program_, feeds);
+  const SplitRule rule = splits_by_chunks() ? SplitRule::chunks : SplitRule::even;
   if (!trains()) {
     for (const auto& [name, tensor] : feeds) {
       if (whole.contains(name)) continue;
-      used = static_cast<int>(std::clamp<int64_t>(sample_count(tensor), 1, used));
+      used = std::min(used, std::max(1, devices_reached(sample_count(tensor), shards(), rule)));
     }
     if (used < shards()) {
       warn_once(cat("a batch of ", used, " samples leaves ", shards() - used, " of ", shards(),
@@ -163,7 +171,7 @@ std::vector<Replicas::Result> CompiledProgram::run(Executor& executor, const Fee
     return executor.run_parallel(*program_, std::vector<Feeds>(static_cast<size_t>(used)), fetches,
                                  parallel_options(), with_threads(std::move(options)));
   }
-  return executor.run_parallel(*program_, split_feeds(feeds, used, whole), fetches,
+  return executor.run_parallel(*program_, split_feeds(feeds, used, whole, rule), fetches,
                                parallel_options(), with_threads(std::move(options)));
 }
 
@@ -171,6 +179,7 @@ std::vector<Replicas::Result> CompiledProgram::run(Executor& executor,
                                                    const std::vector<Feeds>& feeds,
                                                    const std::vector<std::string>& fetches,
                                                    RunOptions options) {
+  take_places(executor.place().device);
   if (data_parallel_ && build_.virtual_shards > 0 && feeds.size() != 1 &&
       static_cast<int>(feeds.size()) != shards()) {
     throw Error(cat("feed is a list of ", feeds.size(), ", but virtual_shards cuts the batch"))
@@ -188,6 +197,7 @@ std::vector<Replicas::Result> CompiledProgram::run(Executor& executor,
 PlanSignature CompiledProgram::prepare(Executor& executor, const std::vector<Feeds>& feeds,
                                        const std::vector<std::string>& fetches,
                                        RunOptions options) const {
+  take_places(executor.place().device);
   return executor.prepare(*program_, feeds, fetches,
                           data_parallel_ ? parallel_options() : Executor::ParallelOptions(),
                           with_threads(std::move(options)));
@@ -195,7 +205,8 @@ PlanSignature CompiledProgram::prepare(Executor& executor, const std::vector<Fee
 
 std::string CompiledProgram::explain(const Executor* ran_by) const {
   std::ostringstream out;
-  out << "devices: " << (data_parallel_ ? devices() : 1) << " CPU, threads: "
+  out << "devices: " << devices() << " CPU" << (from_environment_ ? " (CPU_NUM)" : "")
+      << ", threads: "
       << (exec_.num_threads > 0 ? std::min(exec_.num_threads, num_threads()) : num_threads())
       << "\n";
   if (exec_.num_threads > 0 && exec_.num_threads < num_threads()) {

@@ -23,7 +23,7 @@ class CompiledProgram {
     std::optional<BuildStrategy> build_strategy = {};  // replaces the constructor's
     ExecutionStrategy exec_strategy = {};
     const CompiledProgram* share_vars_from = nullptr;
-    std::vector<Place> places = {};  // empty: CPU_NUM devices
+    std::vector<Place> places = {};  // empty: default_places of the executor's kind, at first use
   };
   // Once only. Checks the strategies, the places and, where the program trains, that the loss can
   // be found: by its name, or by its role when no name is given.
@@ -33,7 +33,7 @@ class CompiledProgram {
   bool is_data_parallel() const { return data_parallel_; }
   const BuildStrategy& build_strategy() const { return build_; }
   const ExecutionStrategy& exec_strategy() const { return exec_; }
-  int devices() const;  // resolved at the first call when no places were given
+  int devices() const;
   bool trains() const;
 
   // One dict for all devices, split by split_feeds; a program that trains needs a sample per
@@ -57,13 +57,15 @@ class CompiledProgram {
  private:
   RunOptions with_threads(RunOptions options) const;
   Executor::ParallelOptions parallel_options() const;
+  void take_places(Device kind) const;
   int shards() const;  // into how many pieces a batch is cut
 
   std::shared_ptr<Program> program_;
   BuildStrategy build_;
   ExecutionStrategy exec_;
   bool data_parallel_ = false;
-  mutable int devices_ = 0;
+  bool from_environment_ = false;  // no places were given
+  mutable int devices_ = 0;        // 0: not yet known
 };
 
 }  // namespace trireme

@@ -38,8 +38,26 @@ int64_t sample_count(const Tensor& tensor) {
   return tensor.shape().rank() == 0 ? 1 : tensor.shape().at(0);
 }
 
-std::vector<Feeds> split_feeds(const Feeds& feeds, int devices,
-                               const std::set<std::string>& whole) {
+namespace {
+
+// Where device i's samples begin; those of the one after it are where they end.
+int64_t share_begin(int64_t device, int64_t samples, int64_t devices, SplitRule rule) {
+  if (rule == SplitRule::even) return device * samples / devices;
+  return std::min(samples, device * ((samples + devices - 1) / devices));
+}
+
+}  // namespace
+
+int devices_reached(int64_t samples, int devices, SplitRule rule) {
+  int reached = 0;
+  for (int64_t i = 0; i < devices; ++i) {
+    reached += share_begin(i, samples, devices, rule) < share_begin(i + 1, samples, devices, rule);
+  }
+  return reached;
+}
+
+std::vector<Feeds> split_feeds(const Feeds& feeds, int devices, const std::set<std::string>& whole,
+                               SplitRule rule) {
   std::vector<Feeds> split(static_cast<size_t>(devices));
   const auto rows_of_samples = [&](const std::string& name) {
     return !whole.contains(name) && !name.ends_with(kGradSuffix);
@@ -50,6 +68,12 @@ std::vector<Feeds> split_feeds(const Feeds& feeds, int devices,
     if (!whole.contains(name) && count < devices) {
       throw Error(cat("feed of ", name, " has ", count, " samples for ", devices, " devices"))
           .fix("drop a last batch that is smaller than the number of devices (drop_last=True)");
+    }
+    if (!whole.contains(name) && devices_reached(count, devices, rule) < devices) {
+      throw Error(cat("feed of ", name, " has ", count, " samples: in chunks of ",
+                      share_begin(1, count, devices, rule), " they reach ",
+                      devices_reached(count, devices, rule), " of ", devices, " devices"))
+          .fix("set FLAGS_split_by_chunks to False, or drop the batch");
     }
     if (rows_of_samples(name) && (!fewest || count < sample_count(feeds.at(*fewest))))
       fewest = &name;
@@ -66,9 +90,10 @@ std::vector<Feeds> split_feeds(const Feeds& feeds, int devices,
     const int64_t rows = whole.contains(name) ? 1 : count / samples;  // of one sample
     for (int64_t i = 0; i < devices; ++i) {
       split[static_cast<size_t>(i)].emplace(
-          name, whole.contains(name) ? tensor
-                                     : slice_samples(tensor, i * samples / devices * rows,
-                                                     (i + 1) * samples / devices * rows));
+          name, whole.contains(name)
+                    ? tensor
+                    : slice_samples(tensor, share_begin(i, samples, devices, rule) * rows,
+                                    share_begin(i + 1, samples, devices, rule) * rows));
     }
   }
   return split;

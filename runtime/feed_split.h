@@ -9,13 +9,23 @@
 
 namespace trireme {
 
-// Device i of d gets samples [floor(i*n/d), floor((i+1)*n/d)): three over two are one and two. With
-// LoD the samples are the sequences of the outermost level. Pieces share the batch's memory. A feed
-// may have several rows per sample: its count is then a multiple of the smallest count. Feeds named
-// in `whole` go to every device as they are; gradients are split by their own count. Fewer samples
-// than devices, or feeds that disagree on how many there are: an Error with the counts.
+// How n samples go to d devices.
+enum class SplitRule {
+  even,    // device i gets [floor(i*n/d), floor((i+1)*n/d)): three over two are one and two
+  chunks,  // ceil(n/d) each from the front, the last one what is left: three over two are two and
+           // one
+};
+
+// With LoD the samples are the sequences of the outermost level. Pieces share the batch's memory. A
+// feed may have several rows per sample: its count is then a multiple of the smallest count. Feeds
+// named in `whole` go to every device as they are; gradients are split by their own count. A device
+// left without samples, or feeds that disagree on how many there are: an Error with the counts.
 std::vector<Feeds> split_feeds(const Feeds& feeds, int devices,
-                               const std::set<std::string>& whole = {});
+                               const std::set<std::string>& whole = {},
+                               SplitRule rule = SplitRule::even);
+
+// How many of the devices a batch of so many samples reaches.
+int devices_reached(int64_t samples, int devices, SplitRule rule);
 
 // Samples of one tensor: sequences of the outermost LoD level, else rows.
 int64_t sample_count(const Tensor& tensor);

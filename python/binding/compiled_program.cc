@@ -8,6 +8,7 @@
 #include "python/binding/binding.h"
 #include "python/binding/casters.h"
 #include "runtime/feed_split.h"
+#include "runtime/places.h"
 
 namespace trireme::binding {
 namespace {
@@ -155,6 +156,7 @@ py::list run(CompiledProgram& compiled, Executor& executor, const py::object& fe
 void bind_compiled_program(py::module_& m) {
   bind_strategies(m);
   m.def("allocated_bytes", &allocated_bytes);
+  m.def("default_places", [](const Place& like) { return default_places(like.device); });
   py::class_<CompiledProgram>(m, "CompiledProgram")
       .def(py::init<std::shared_ptr<Program>, BuildStrategy>(), py::arg("program"),
            py::arg("build_strategy"))

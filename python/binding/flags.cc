@@ -15,7 +15,6 @@ void bind_flags(py::module_& m) {
     return names;
   });
   m.def("read_flags_from_environment", &read_flags_from_environment);
-  m.def("selected_gpus", &selected_gpus);
   // C's environment and os.environ are two: what the one got, the other is told.
   m.def("cpu_num", [] {
     const int count = cpu_num();

@@ -40,6 +40,7 @@ class Flags : public testing::Test {
       ::unsetenv(("FLAGS_" + flag.name).c_str());
     }
     ::unsetenv("CPU_NUM");
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
   }
 };
 
@@ -102,6 +103,38 @@ TEST_F(Flags, SelectedGpusIsAListOfIds) {
   EXPECT_THAT(selected_gpus(), testing::ElementsAre(2, 0));
   EXPECT_THROW(set_flag("selected_gpus", std::string("0,x")), Error);
   EXPECT_THROW(set_flag("selected_gpus", std::string("-1")), Error);
+}
+
+TEST_F(Flags, GpusAreTheSelectedOnesElseTheVisibleOnes) {
+  EXPECT_TRUE(gpus_of_environment().ids.empty());
+  EXPECT_EQ(gpus_of_environment().chosen_by, "");
+  ::setenv("CUDA_VISIBLE_DEVICES", "4,GPU-8932f937,7,-1,5", 1);  // -1 ends the list, as in CUDA
+  EXPECT_THAT(gpus_of_environment().ids, testing::ElementsAre(0, 1, 2));
+  EXPECT_EQ(gpus_of_environment().chosen_by, "CUDA_VISIBLE_DEVICES");
+  ::setenv("FLAGS_selected_gpus", "2,0", 1);  // seen though the flags were read before
+  EXPECT_THAT(gpus_of_environment().ids, testing::ElementsAre(2, 0));
+  EXPECT_EQ(gpus_of_environment().chosen_by, "FLAGS_selected_gpus");
+  set_flag("selected_gpus", std::string("1"));  // what is set later counts
+  EXPECT_THAT(gpus_of_environment().ids, testing::ElementsAre(1));
+  ::unsetenv("FLAGS_selected_gpus");
+  EXPECT_EQ(gpus_of_environment().chosen_by, "CUDA_VISIBLE_DEVICES");
+}
+
+TEST_F(Flags, AWrongChoiceOfGpusIsNamed) {
+  const auto problem = [] {
+    return error_of([] { gpus_of_environment(); }, ErrorKind::invalid_argument);
+  };
+  ::setenv("CUDA_VISIBLE_DEVICES", "0;1", 1);
+  EXPECT_THAT(problem(), HasSubstr("CUDA_VISIBLE_DEVICES is '0;1', which is not a list of GPUs"));
+  for (const char* none : {"", "-1"}) {
+    ::setenv("CUDA_VISIBLE_DEVICES", none, 1);
+    EXPECT_THAT(problem(), HasSubstr("CUDA_VISIBLE_DEVICES hides every GPU"));
+  }
+  ::setenv("CUDA_VISIBLE_DEVICES", "2,3", 1);
+  ::setenv("FLAGS_selected_gpus", "0,2", 1);
+  EXPECT_THAT(problem(), HasSubstr("names GPU 2, but CUDA_VISIBLE_DEVICES leaves 2"));
+  ::setenv("FLAGS_selected_gpus", "1,1", 1);
+  EXPECT_THAT(problem(), HasSubstr("FLAGS_selected_gpus names GPU 1 twice"));
 }
 
 TEST_F(Flags, EitherNanFlagTurnsTheCheckOn) {

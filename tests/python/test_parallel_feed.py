@@ -4,7 +4,7 @@ import pytest
 
 import paddle
 import paddle.fluid as fluid
-from parallel_toy import Toy, batch, value
+from parallel_toy import Toy, batch, trained, value
 
 layers = fluid.layers
 
@@ -22,6 +22,35 @@ def pieces(places, rows):
 ])
 def test_a_dict_is_split_by_the_documented_rule(rows, places, expected):
     assert pieces(places, rows) == expected
+
+
+@pytest.fixture
+def by_chunks():
+    fluid.set_flags({'FLAGS_split_by_chunks': True})
+    yield
+    fluid.set_flags({'FLAGS_split_by_chunks': False})
+
+
+@pytest.mark.parametrize('rows, places, expected', [
+    (3, 2, [2, 1]), (5, 2, [3, 2]), (10, 4, [3, 3, 3, 1]), (10, 2, [5, 5]), (4, 4, [1] * 4), (7, 1, [7])])
+def test_a_flag_splits_as_the_originals_code(rows, places, expected, by_chunks):
+    """Since 1.8 it does not do what its documents say."""
+    assert pieces(places, rows) == expected
+
+
+def test_chunks_may_leave_devices_without_samples(by_chunks):
+    toy = Toy()
+    with pytest.raises(ValueError, match='6 samples: in chunks of 2 they reach 3 of 4 devices'):
+        toy.run(toy.parallel(4), {'X': batch(6)})
+    with pytest.warns(UserWarning, match='leaves 1 of 4 devices idle'):
+        found, = toy.run(toy.parallel(4, toy.test_program), {'X': batch(6)}, ['X'], return_merged=False)
+    assert [len(piece) for piece in found] == [2, 2, 2]
+
+
+@pytest.mark.parametrize('places', [2, 3])
+def test_chunks_train_as_one_device(places, by_chunks):
+    """Here each device counts by its samples, whichever the rule."""
+    np.testing.assert_allclose(trained(1), trained(places), rtol=0, atol=1e-7)
 
 
 def test_samples_keep_their_order():

@@ -40,6 +40,11 @@ TEST(SyncBatchNorm, EqualsOneDeviceAlsoWhenSlicesAreUneven) {
   EXPECT_GT(drift(net, 3, some(images, 9)), 1e-3);
 }
 
+TEST(SyncBatchNorm, MoreDevicesThanThreadsMeetAllTheSame) {
+  Net net(bn_net);
+  EXPECT_LT(drift(net, 11, some(images, 11), {.sync_batch_norm = true}), 2e-5);
+}
+
 TEST(SyncBatchNorm, IsStableWhereTheMeanIsLarge) {
   Net net([]() -> Var& {
     Var& x = layers::data("x", {3, 4, 4});

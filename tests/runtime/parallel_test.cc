@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "layers/layers.h"
+#include "tests/runtime/heap.h"
 #include "tests/runtime/parallel_net.h"
 
 namespace trireme::testing {
@@ -149,22 +150,34 @@ TEST(DataParallel, StatisticsDoNotDependOnWhatIsFetchedWhen) {
 }
 
 TEST(DataParallel, RandomSizesLeaveNoMemoryBehind) {
+  constexpr int64_t kMost = 40;
   Net net(two_layers);
   Scope scope;
   Executor executor;
   executor.run(*net.startup, {}, {}, {.scope = &scope});
-  const auto steps = [&](int count) {
-    for (int i = 0; i < count; ++i) {
-      executor.run_parallel(*net.main, split_feeds(batch(3 + i % 13, 1), 3), {net.loss}, {},
-                            {.scope = &scope});
-    }
-    executor.drop_temporaries(*net.main);
+  const Feeds most = batch(kMost, 1);
+  const Tensor sizes = Draw(11).ints({10000}, 3, kMost - 1);
+  const auto step = [&](int64_t rows) {
+    Feeds some;
+    for (const auto& [name, tensor] : most) some[name] = tensor.slice_rows(0, rows);
+    executor.run_parallel(*net.main, split_feeds(some, 3), {net.loss}, {}, {.scope = &scope});
   };
-  steps(13);
-  const size_t before = allocated_bytes();
-  steps(10000);
-  EXPECT_EQ(allocated_bytes(), before);
+  for (int64_t rows = 3; rows <= kMost; ++rows) step(rows);
+  executor.drop_temporaries(*net.main);
+  const size_t bytes = allocated_bytes(), blocks = live_heap_blocks();
+  for (int64_t i = 0; i < sizes.numel(); ++i) step(sizes.data<int64_t>()[i]);
+  step(kMost);
+  executor.drop_temporaries(*net.main);
+  EXPECT_EQ(allocated_bytes(), bytes);
+  EXPECT_EQ(live_heap_blocks(), blocks);
   EXPECT_EQ(executor.arena_bytes(*net.main), 0u);
+}
+
+TEST(DataParallel, MoreDevicesThanThreadsTakeTurns) {
+  Net net(two_layers);
+  std::vector<Feeds> batches;
+  for (uint64_t i = 0; i < 3; ++i) batches.push_back(batch(19 + static_cast<int64_t>(i), i));
+  EXPECT_LT(drift(net, 19, batches), 1e-6);
 }
 
 TEST(DataParallel, SparseGradientsStaySparseAndEqual) {
@@ -208,6 +221,26 @@ TEST(SplitFeeds, ThreeOverTwoAreOneAndTwo) {
   const auto split = split_feeds({{"x", floats({3, 1}, {1, 2, 3})}}, 2);
   EXPECT_EQ(numbers(split[0].at("x")), (std::vector<double>{1}));
   EXPECT_EQ(numbers(split[1].at("x")), (std::vector<double>{2, 3}));
+}
+
+TEST(SplitFeeds, ChunksFromTheFrontAreTheOtherRule) {
+  const auto sizes = [](int64_t rows, int devices) {
+    std::vector<int64_t> found;
+    for (const Feeds& piece :
+         split_feeds({{"x", Tensor(DType::float32, {rows, 1})}}, devices, {}, SplitRule::chunks)) {
+      found.push_back(sample_count(piece.at("x")));
+    }
+    return found;
+  };
+  EXPECT_EQ(sizes(3, 2), (std::vector<int64_t>{2, 1}));
+  EXPECT_EQ(sizes(5, 2), (std::vector<int64_t>{3, 2}));
+  EXPECT_EQ(sizes(10, 4), (std::vector<int64_t>{3, 3, 3, 1}));
+  EXPECT_EQ(sizes(8, 4), (std::vector<int64_t>{2, 2, 2, 2}));
+  EXPECT_THAT(error_of([&] { sizes(6, 4); }),
+              HasSubstr("feed of x has 6 samples: in chunks of 2 they reach 3 of 4 devices"));
+  EXPECT_EQ(devices_reached(9, 8, SplitRule::chunks), 5);
+  EXPECT_EQ(devices_reached(9, 8, SplitRule::even), 8);
+  EXPECT_EQ(devices_reached(3, 8, SplitRule::even), 3);
 }
 
 TEST(SplitFeeds, SequencesGoWholeAndComeBackWhole) {

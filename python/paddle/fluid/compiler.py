@@ -161,18 +161,22 @@ class CompiledProgram:
         loaded._take(program, True, engine)
         return loaded
 
-    def _device_count(self):
+    def _device_count(self, place=None):
+        """With places=None the environment decides, by the kind of the executor's place."""
         if self._is_data_parallel and self._from_environment:
-            _C.cpu_num()  # absent, CPU_NUM becomes 1 in this process's environment, as documented
+            if place is None or place.is_cpu_place():
+                _C.cpu_num()  # absent, CPU_NUM becomes 1 in this process's environment, as documented
+            else:
+                _C.default_places(place)
         return self._engine.devices
 
-    def _run(self, engine, feed, names, scope, return_numpy, return_merged, use_prune):
+    def _run(self, executor, feed, names, scope, return_numpy, return_merged, use_prune):
         if self._is_inference and not isinstance(feed, dict):
             return self._predictor.run(feed)
-        self._device_count()
-        self._ran_by = engine
+        self._device_count(executor.place)
+        self._ran_by = executor._engine
         scope = self._scope_to_use(scope)
-        results = self._engine.run(engine, self._checked_feed(feed, use_prune), names, scope,
+        results = self._engine.run(executor._engine, self._checked_feed(feed, use_prune), names, scope,
                                    return_numpy, return_merged, use_prune, self._merge)
         self._last_scope = scope
         return results

@@ -218,7 +218,7 @@ class Executor:
             _check_feed_ops(program, feed, feed_var_name)
             _check_fetch_ops(program, names)
         if reads:
-            devices = compiled._device_count() if compiled is not None else 1
+            devices = compiled._device_count(self.place) if compiled is not None else 1
             trains = compiled is not None and compiled._engine.trains
             feed = _with_readers(program, reads, feed, devices, trains)
             if len(feed) == 1 and devices == 1:
@@ -227,7 +227,7 @@ class Executor:
             _write_scheduled_rate(program, scope)
         prune = use_prune or has_optimizers
         if compiled is not None:
-            return compiled._run(self._engine, feed, names, scope, return_numpy, return_merged, prune)
+            return compiled._run(self, feed, names, scope, return_numpy, return_merged, prune)
         return self._engine.run(program, feed, names, scope, return_numpy, prune, prune)
 
     def train_from_dataset(self, program=None, dataset=None, scope=None, thread=0, debug=False,

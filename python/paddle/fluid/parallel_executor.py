@@ -36,7 +36,8 @@ class ParallelExecutor:
         self._compiled.with_data_parallel(
             loss_name=loss_name, build_strategy=build, exec_strategy=exec_strategy,
             share_vars_from=share_vars_from._compiled if share_vars_from else None,
-            places=[core.CUDAPlace(0)] if use_cuda else None)
+            places=None)
+        self._compiled._device_count(self._executor.place)  # found now, as documented
         if share_vars_from is not None and scope is None:
             self._scope = share_vars_from._scope
 
