@@ -1,4 +1,6 @@
 """Every test builds into programs, names and a scope of its own."""
+import os
+
 import pytest
 
 import paddle.fluid as fluid
@@ -15,3 +17,12 @@ def fresh():
 @pytest.fixture
 def exe():
     return fluid.Executor(fluid.CPUPlace())
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    """CPU_NUM is not set before and not after; programs print as in 1.8, which enable_static ends."""
+    monkeypatch.delenv('CPU_NUM', raising=False)
+    monkeypatch.setattr(fluid.framework, '_print_as_2_4', False)
+    yield
+    os.environ.pop('CPU_NUM', None)

@@ -1,4 +1,4 @@
-"""The net that the data-parallel tests run, and how they look at it."""
+"""The net that the data-parallel tests run, how they train it and how they look at it."""
 import numpy as np
 
 import paddle.fluid as fluid
@@ -36,3 +36,21 @@ def batch(n=10):
 
 def value(name, scope=None):
     return np.array((scope or fluid.global_scope()).find_var(name).get_tensor())
+
+
+def strategy(**fields):
+    build = fluid.BuildStrategy()
+    for name, value_ in fields.items():
+        setattr(build, name, value_)
+    return build
+
+
+def trained(places, sizes=(7, 8, 9), build=None, net=Toy):
+    """The weight after a few steps of one net on so many places."""
+    with fluid.unique_name.guard(), fluid.program_guard(fluid.Program(), fluid.Program()), \
+            fluid.scope_guard(fluid.Scope()):
+        toy = net()
+        program = toy.parallel(places, build_strategy=build)
+        for n in sizes:
+            toy.run(program, {'X': batch(n)}, [])
+        return value('fc_0.w_0')

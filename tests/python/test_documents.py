@@ -14,14 +14,7 @@ import paddle.static as static
 from paddle.fluid import compiler
 
 PLACES = [1, 2, 3, 4]
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch):
-    monkeypatch.delenv('CPU_NUM', raising=False)
-    monkeypatch.setattr(fluid.framework, '_print_as_2_4', False)  # enable_static sets it
-    yield
-    os.environ.pop('CPU_NUM', None)
+pytestmark = pytest.mark.usefixtures('environment')
 
 
 def samples(rows):
