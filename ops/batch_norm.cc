@@ -3,33 +3,43 @@
 
 namespace trireme {
 
-OpSchema& batch_norm_slots(OpSchema& row) {
-  return row.in("X", "[batch, channels], or with spatial dimensions in data_layout")
-      .in("Scale", "[channels]: multiplies what is normalised")
+OpSchema& batch_norm_parameters(OpSchema& row) {
+  return row.in("Scale", "[channels]: multiplies what is normalised")
       .in("Bias", "[channels]: is added to it")
       .in("Mean", "[channels]: the mean kept while training")
-      .in("Variance", "[channels]: the variance kept while training")
-      .in_optional("MomentumTensor", "[1]: used instead of the attribute momentum")
-      .in_optional("MomemtumTensor", "MomentumTensor as the original's Python spells it")
-      .in_optional("MeanOut", "MeanOut again, as 2.x names it among the inputs")
-      .in_optional("VarianceOut", "VarianceOut again, as 2.x names it among the inputs")
-      .out("Y", "like X")
+      .in("Variance", "[channels]: the variance kept while training");
+}
+
+OpSchema& batch_norm_results(OpSchema& row) {
+  return row.out("Y", "like X")
       .out("MeanOut", "the variable Mean, updated")
       .out("VarianceOut", "the variable Variance, updated")
       .out_intermediate("SavedMean", "[channels]: the mean that was used")
       .out_intermediate("SavedVariance", "[channels]: one over the deviation that was used")
-      .out_optional("ReserveSpace", "empty: nothing needs to be kept")
-      .attr("is_test", false, "normalise by Mean and Variance")
+      .inplace("Mean", "MeanOut")
+      .inplace("Variance", "VarianceOut")
       .attr("momentum", 0.9f, "what Mean and Variance keep of themselves in a step")
       .attr("epsilon", 1e-5f, "added to the variance")
       .between(0, 1e-3f)
+      .shape(batch_norm_shape);
+}
+
+OpSchema& batch_norm_switches(OpSchema& row) {
+  return row.out_optional("ReserveSpace", "empty: nothing needs to be kept")
+      .attr("is_test", false, "normalise by Mean and Variance")
       .attr("data_layout", "NCHW", "where the channels stand")
       .one_of({"NCHW", "NHWC", "AnyLayout"})
       .attr("use_global_stats", false, "normalise by Mean and Variance while training too")
-      .attr("trainable_statistics", false, "is_test has no effect")
-      .shape(batch_norm_shape)
-      .inplace("Mean", "MeanOut")
-      .inplace("Variance", "VarianceOut");
+      .attr("trainable_statistics", false, "is_test has no effect");
+}
+
+OpSchema& batch_norm_slots(OpSchema& row) {
+  batch_norm_parameters(row.in("X", kNormalised))
+      .in_optional("MomentumTensor", "[1]: used instead of the attribute momentum")
+      .in_optional("MomemtumTensor", "MomentumTensor as the original's Python spells it")
+      .in_optional("MeanOut", "MeanOut again, as 2.x names it among the inputs")
+      .in_optional("VarianceOut", "VarianceOut again, as 2.x names it among the inputs");
+  return batch_norm_switches(batch_norm_results(row));
 }
 
 void register_batch_norm(Registry& ops) {

@@ -90,6 +90,13 @@ inline void batch_norm_shape(OpView& op) {
 
 // Slots, attributes and shapes of batch_norm and sync_batch_norm.
 OpSchema& batch_norm_slots(OpSchema& row);
+// Its parts, for rows that have other slots between them: Scale to Variance; Y to SavedVariance
+// with what says how they are computed; what rows with the attribute is_test have beside these.
+OpSchema& batch_norm_parameters(OpSchema& row);
+OpSchema& batch_norm_results(OpSchema& row);
+OpSchema& batch_norm_switches(OpSchema& row);
+inline constexpr const char* kNormalised =
+    "[batch, channels], or with spatial dimensions in data_layout";
 
 // Of MomentumTensor, in either spelling; -1 where the row or the op has none.
 inline int momentum_position(const KernelSite& site) {

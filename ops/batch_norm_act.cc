@@ -50,24 +50,10 @@ SampleRule abn_sample(const std::string& activation, Attrs attrs) {
 
 // What the rows share beside their inputs.
 OpSchema& add_fused(OpSchema& row, const std::vector<std::string>& grad_reads) {
-  return row.in("Scale", "[channels]: multiplies what is normalised")
-      .in("Bias", "[channels]: is added to it")
-      .in("Mean", "[channels]: the mean kept while training")
-      .in("Variance", "[channels]: the variance kept while training")
-      .out("Y", "like X")
-      .out("MeanOut", "the variable Mean, updated")
-      .out("VarianceOut", "the variable Variance, updated")
-      .out_intermediate("SavedMean", "[channels]: the mean that was used")
-      .out_intermediate("SavedVariance", "[channels]: one over the deviation that was used")
+  return batch_norm_results(batch_norm_parameters(row))
       .out_intermediate("ReserveSpace", "empty: nothing needs to be kept")
-      .attr("momentum", 0.9f, "what Mean and Variance keep of themselves in a step")
-      .attr("epsilon", 1e-5f, "added to the variance")
-      .between(0, 1e-3f)
       .attr("act_type", "relu", "what follows the normalisation")
       .one_of({"relu"})
-      .shape(batch_norm_shape)
-      .inplace("Mean", "MeanOut")
-      .inplace("Variance", "VarianceOut")
       .kernel(typed<float, double>(
           []<class T>(const KernelSite& s) { return batch_norm<T>(s, kRelu); }))
       .grad(grad_reads)
@@ -81,45 +67,27 @@ OpSchema& add_fused(OpSchema& row, const std::vector<std::string>& grad_reads) {
 
 void register_batch_norm_act(Registry& ops) {
   OpSchema& abn =
-      ops.op("inplace_abn")
-          .doc("batch_norm and an activation that can be undone; Y may be the variable X")
-          .in("X", "[batch, channels], or with spatial dimensions in data_layout")
-          .in("Scale", "[channels]: multiplies what is normalised")
-          .in("Bias", "[channels]: is added to it")
-          .in("Mean", "[channels]: the mean kept while training")
-          .in("Variance", "[channels]: the variance kept while training")
-          .in_optional("MomentumTensor", "[1]: used instead of the attribute momentum")
-          .out("Y", "like X")
-          .out("MeanOut", "the variable Mean, updated")
-          .out("VarianceOut", "the variable Variance, updated")
-          .out_intermediate("SavedMean", "[channels]: the mean that was used")
-          .out_intermediate("SavedVariance", "[channels]: one over the deviation that was used")
-          .out_optional("ReserveSpace", "empty: nothing needs to be kept")
-          .attr("is_test", false, "normalise by Mean and Variance")
-          .attr("momentum", 0.9f, "what Mean and Variance keep of themselves in a step")
-          .attr("epsilon", 1e-5f, "added to the variance")
-          .between(0, 1e-3f)
-          .attr("data_layout", "NCHW", "where the channels stand")
-          .one_of({"NCHW", "NHWC", "AnyLayout"})
-          .attr("use_global_stats", false, "normalise by Mean and Variance while training too")
-          .attr("trainable_statistics", false, "is_test has no effect")
-          .attr("activation", "", "what follows the normalisation")
-          .one_of({"", "identity", "leaky_relu", "elu"})
-          .attr("alpha", 0.1f, "of leaky_relu and elu")
-          .attr("use_sync_bn", false, "statistics over all devices; one device changes nothing")
-          .shape(abn_shape)
-          .inplace("X", "Y")
-          .inplace("Mean", "MeanOut")
-          .inplace("Variance", "VarianceOut")
-          .kernel(typed<float, double>(
-              []<class T>(const KernelSite& s) { return batch_norm<T>(s, abn_activation(s)); }))
-          .grad({"Y", "Scale", "Bias", "SavedMean", "SavedVariance", "Mean", "Variance"})
-          .grad_outs({"Y"})
-          .no_grad({"Mean", "Variance", "MomentumTensor"})
-          .grad_kernel(typed<float, double>([]<class T>(const KernelSite& s) {
-            return batch_norm_grad<T>(s, abn_activation(s), false);
-          }));
-  abn.sample(abn_sample("identity", {}))
+      batch_norm_parameters(
+          ops.op("inplace_abn")
+              .doc("batch_norm and an activation that can be undone; Y may be the variable X")
+              .in("X", kNormalised))
+          .in_optional("MomentumTensor", "[1]: used instead of the attribute momentum");
+  batch_norm_switches(batch_norm_results(abn))
+      .attr("activation", "", "what follows the normalisation")
+      .one_of({"", "identity", "leaky_relu", "elu"})
+      .attr("alpha", 0.1f, "of leaky_relu and elu")
+      .attr("use_sync_bn", false, "statistics over all devices; one device changes nothing")
+      .shape(abn_shape)
+      .inplace("X", "Y")
+      .kernel(typed<float, double>(
+          []<class T>(const KernelSite& s) { return batch_norm<T>(s, abn_activation(s)); }))
+      .grad({"Y", "Scale", "Bias", "SavedMean", "SavedVariance", "Mean", "Variance"})
+      .grad_outs({"Y"})
+      .no_grad({"Mean", "Variance", "MomentumTensor"})
+      .grad_kernel(typed<float, double>([]<class T>(const KernelSite& s) {
+        return batch_norm_grad<T>(s, abn_activation(s), false);
+      }))
+      .sample(abn_sample("identity", {}))
       .sample(abn_sample("elu", {{"use_global_stats", true}}))
       .sample(abn_sample("leaky_relu", {{"data_layout", std::string("NHWC")}}));
 

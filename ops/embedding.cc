@@ -175,8 +175,8 @@ void add_lookup(OpSchema& row, bool ids_end_in_one) {
       }))
       .traits({.can_fail = true});
   if (ids_end_in_one) row.attr("grad_inplace", false, "accepted; changes no result");
-  for (const bool padded : {false, true}) {
-    row.sample([=](Draw& draw) {
+  for (const auto& [padded, sparse] : {std::pair(false, false), {true, false}, {true, true}}) {
+    row.sample([=, padded = padded, sparse = sparse](Draw& draw) {
       OpSample sample;
       const int64_t height = draw.size(2, 6);
       Shape ids = draw.shape(1, 3);
@@ -184,6 +184,7 @@ void add_lookup(OpSchema& row, bool ids_end_in_one) {
       sample.inputs["W"] = {draw.uniform({height, draw.size(1, 4)})};
       sample.inputs["Ids"] = {draw.ints(ids, 0, height - 1)};
       if (padded) sample.attrs["padding_idx"] = draw.size(0, height - 1);
+      sample.attrs["is_sparse"] = sparse;
       return sample;
     });
   }

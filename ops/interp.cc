@@ -145,41 +145,25 @@ struct Interpolation {
   }
 };
 
-template <class T>
+// Out from X, or backwards X@GRAD from Out@GRAD: the same weights the other way round.
+template <class T, bool kBack>
 BoundKernel interp(const KernelSite& site, bool nearest) {
-  const Interpolation form(site, site.in("X").shape, site.out("Out").shape, nearest);
-  const int64_t count = site.out("Out").shape.count();
-  const int x_at = site.position("X");
+  const Shape& image = site.in("X").shape;
+  const Shape& resized = kBack ? site.in("Out@GRAD").shape : site.out("Out").shape;
+  const Interpolation form(site, image, resized, nearest);
+  const int64_t count = (kBack ? image : resized).count();
+  const int source_at = site.position(kBack ? "Out@GRAD" : "X");
   const int64_t plane = form.planes == 0 ? 0 : count / form.planes;
   const auto parts = static_cast<int>(std::clamp<int64_t>(form.planes, 1, parts_for(count)));
   return BoundKernel(
       [=](const KernelArgs& k) {
         const auto range = k.range(form.planes);
-        T* out = k.out<T>(0);
-        const T* x = k.in<T>(x_at);
-        std::fill(out + range.first * plane, out + range.second * plane, T{0});
-        form.each(range, [&](int64_t to, int64_t from, double weight) {
-          out[to] += static_cast<T>(weight) * x[from];
-        });
-      },
-      parts);
-}
-
-template <class T>
-BoundKernel interp_grad(const KernelSite& site, bool nearest) {
-  const Interpolation form(site, site.in("X").shape, site.in("Out@GRAD").shape, nearest);
-  const int64_t count = site.in("X").shape.count();
-  const int grad_at = site.position("Out@GRAD");
-  const int64_t plane = form.planes == 0 ? 0 : count / form.planes;
-  const auto parts = static_cast<int>(std::clamp<int64_t>(form.planes, 1, parts_for(count)));
-  return BoundKernel(
-      [=](const KernelArgs& k) {
-        const auto range = k.range(form.planes);
-        T* x_grad = k.out<T>(0);
-        const T* grad = k.in<T>(grad_at);
-        std::fill(x_grad + range.first * plane, x_grad + range.second * plane, T{0});
-        form.each(range, [&](int64_t from, int64_t to, double weight) {
-          x_grad[to] += static_cast<T>(weight) * grad[from];
+        T* result = k.out<T>(0);
+        const T* source = k.in<T>(source_at);
+        std::fill(result + range.first * plane, result + range.second * plane, T{0});
+        form.each(range, [&](int64_t in_resized, int64_t in_image, double weight) {
+          const int64_t to = kBack ? in_image : in_resized;
+          result[to] += static_cast<T>(weight) * source[kBack ? in_resized : in_image];
         });
       },
       parts);
@@ -226,11 +210,11 @@ void add_interp(Registry& ops, const std::string& method) {
       .shape(interp_shape)
       .traits({.reads_values = {"OutSize", "SizeTensor", "Scale"}})
       .kernel(typed<float, double>(
-          [nearest]<class T>(const KernelSite& s) { return interp<T>(s, nearest); }))
+          [nearest]<class T>(const KernelSite& s) { return interp<T, false>(s, nearest); }))
       .grad({"X", "SizeTensor", "OutSize", "Scale"})
       .no_grad({"SizeTensor", "OutSize", "Scale"})
       .grad_kernel(typed<float, double>(
-          [nearest]<class T>(const KernelSite& s) { return interp_grad<T>(s, nearest); }))
+          [nearest]<class T>(const KernelSite& s) { return interp<T, true>(s, nearest); }))
       .sample(interp_sample(true, 1, "NCHW"))
       .sample(interp_sample(false, 1, "NHWC"))
       .sample(interp_sample(false, 0, "NCHW"));

@@ -106,15 +106,6 @@ BoundKernel layer_norm_grad(const KernelSite& site) {
       norm_parts(std::min(layer.rows, layer.columns), layer.rows * layer.columns));
 }
 
-OpSample sample_of(Draw& d, const Shape& x, int64_t parameters, Attrs attrs) {
-  OpSample made{.inputs = {{"X", {d.uniform(x)}}}, .attrs = std::move(attrs)};
-  if (parameters > 0) {
-    made.inputs["Scale"] = {d.uniform({parameters}, 0.5, 1.5)};
-    made.inputs["Bias"] = {d.uniform({parameters})};
-  }
-  return made;
-}
-
 }  // namespace
 
 void register_layer_norm(Registry& ops) {
@@ -135,13 +126,13 @@ void register_layer_norm(Registry& ops) {
       .grad_kernel(typed<float, double>(
           []<class T>(const KernelSite& site) { return layer_norm_grad<T>(site); }))
       .sample([](Draw& d) {
-        return sample_of(d, {3, 2, 4}, 8, {});
+        return norm_sample(d, {3, 2, 4}, 8, {});
       })
       .sample([](Draw& d) {
-        return sample_of(d, {2, 3, 5}, 5, {{"begin_norm_axis", 2}});
+        return norm_sample(d, {2, 3, 5}, 5, {{"begin_norm_axis", 2}});
       })
       .sample([](Draw& d) {
-        return sample_of(d, {4, 5}, 0, {});
+        return norm_sample(d, {4, 5}, 0, {});
       });
 }
 

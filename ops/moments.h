@@ -8,6 +8,7 @@
 
 #include "cpu/vectorised.h"
 #include "ir/kernel.h"
+#include "ir/sample.h"
 
 namespace trireme {
 
@@ -170,6 +171,16 @@ inline int norm_parts(int64_t pieces, int64_t elements) {
   constexpr int64_t kElementsPerPart = 16384;
   return static_cast<int>(
       std::clamp<int64_t>(std::min(elements / kElementsPerPart, pieces), 1, 64));
+}
+
+// Random X, with Scale and Bias of so many `parameters`; 0: without them.
+inline OpSample norm_sample(Draw& d, const Shape& x, int64_t parameters, Attrs attrs) {
+  OpSample made{.inputs = {{"X", {d.uniform(x)}}}, .attrs = std::move(attrs)};
+  if (parameters > 0) {
+    made.inputs["Scale"] = {d.uniform({parameters}, 0.5, 1.5)};
+    made.inputs["Bias"] = {d.uniform({parameters})};
+  }
+  return made;
 }
 
 }  // namespace trireme

@@ -173,15 +173,6 @@ BoundKernel instance_norm_grad(const KernelSite& site) {
       });
 }
 
-OpSample sample_of(Draw& d, const Shape& x, int64_t parameters, Attrs attrs) {
-  OpSample made{.inputs = {{"X", {d.uniform(x)}}}, .attrs = std::move(attrs)};
-  if (parameters > 0) {
-    made.inputs["Scale"] = {d.uniform({parameters}, 0.5, 1.5)};
-    made.inputs["Bias"] = {d.uniform({parameters})};
-  }
-  return made;
-}
-
 }  // namespace
 
 void register_norm(Registry& ops) {
@@ -206,13 +197,14 @@ void register_norm(Registry& ops) {
       .grad_kernel(typed<float, double>(
           []<class T>(const KernelSite& site) { return group_norm_grad<T>(site); }))
       .sample([](Draw& d) {
-        return sample_of(d, {2, 4, 3, 2}, 4, {{"groups", 2}});
+        return norm_sample(d, {2, 4, 3, 2}, 4, {{"groups", 2}});
       })
       .sample([](Draw& d) {
-        return sample_of(d, {2, 2, 3, 4}, 4, {{"groups", 2}, {"data_layout", std::string("NHWC")}});
+        return norm_sample(d, {2, 2, 3, 4}, 4,
+                           {{"groups", 2}, {"data_layout", std::string("NHWC")}});
       })
       .sample([](Draw& d) {
-        return sample_of(d, {2, 3, 4}, 0, {{"groups", 1}});
+        return norm_sample(d, {2, 3, 4}, 0, {{"groups", 1}});
       });
   ops.op("instance_norm")
       .in("X", "[batch, channels, spatial...]")
@@ -238,10 +230,10 @@ void register_norm(Registry& ops) {
       .grad_kernel(typed<float, double>(
           []<class T>(const KernelSite& site) { return instance_norm_grad<T>(site); }))
       .sample([](Draw& d) {
-        return sample_of(d, {2, 3, 4, 2}, 3, {});
+        return norm_sample(d, {2, 3, 4, 2}, 3, {});
       })
       .sample([](Draw& d) {
-        return sample_of(d, {2, 2, 5}, 0, {});
+        return norm_sample(d, {2, 2, 5}, 0, {});
       });
 }
 

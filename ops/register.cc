@@ -46,7 +46,6 @@ void register_sequence_pad(Registry& ops);
 void register_sequence_lod(Registry& ops);
 void register_sequence_conv(Registry& ops);
 void register_lstm(Registry& ops);
-void register_lstmp(Registry& ops);
 void register_gru(Registry& ops);
 void register_gru_unit(Registry& ops);
 void register_crf(Registry& ops);
@@ -121,7 +120,6 @@ void register_all_ops(Registry& ops) {
   register_sequence_lod(ops);
   register_sequence_conv(ops);
   register_lstm(ops);
-  register_lstmp(ops);
   register_gru(ops);
   register_gru_unit(ops);
   register_crf(ops);

@@ -270,7 +270,15 @@ void register_sequence(Registry& ops) {
       .no_grad({"Y"})
       .grad_kernel(add_rows_back("Out@GRAD", "X@GRAD", expand_map))
       .sample([](Draw& draw) { return expand_sample(draw, true); })
-      .sample([](Draw& draw) { return expand_sample(draw, false); });
+      .sample([](Draw& draw) { return expand_sample(draw, false); })
+      .sample([](Draw& draw) {  // Y has 2 sequences of 3 sequences of rows
+        OpSample sample = expand_sample(draw, false);
+        sample.inputs["Y"] = {draw_sequences(draw, {1}, {.levels = 2})};
+        const auto level = static_cast<int32_t>(draw.size(-1, 1));
+        sample.attrs["ref_level"] = level;
+        if (level == 0) sample.inputs["X"] = {draw.distinct({2, draw.size(1, 3)})};
+        return sample;
+      });
 
   ops.op("sequence_expand_as")
       .doc("Repeats row i of X to the length of sequence i of Y")

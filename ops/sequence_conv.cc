@@ -178,7 +178,7 @@ BoundKernel conv_grad(const KernelSite& site, Product<T> product) {
 OpSample conv_sample(Draw& draw, bool trainable) {
   OpSample sample;
   const int64_t width = draw.size(1, 3), start = draw.size(-2, 1), length = draw.size(1, 3);
-  sample.inputs["X"] = {draw_sequences(draw, {width})};
+  sample.inputs["X"] = {draw_sequences(draw, {width}, {.levels = draw.coin() ? 1 : 2})};
   sample.inputs["Filter"] = {draw.uniform({length * width, draw.size(1, 3)})};
   sample.attrs["contextStart"] = static_cast<int>(start);
   sample.attrs["contextLength"] = static_cast<int>(length);

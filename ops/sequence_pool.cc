@@ -204,7 +204,7 @@ void register_sequence_pool(Registry& ops) {
           typed<float, double>([]<class T>(const KernelSite& s) { return softmax_grad<T>(s); }))
       .sample([](Draw& draw) {
         OpSample sample;
-        sample.inputs["X"] = {draw_sequences(draw, {1})};
+        sample.inputs["X"] = {draw_sequences(draw, {1}, {.levels = draw.coin() ? 1 : 2})};
         return sample;
       });
 }
