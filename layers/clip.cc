@@ -59,11 +59,10 @@ Program& program_of(const ParamGrads& params_grads) {
   return default_main_program();
 }
 
+// Those that are wanted get clip(gradient) in place of their gradient.
 template <class Clip>
-ParamGrads clip_each(const ParamGrads& params_grads, const std::function<bool(const Var&)>& wants,
-                     const Clip& clip) {
-  const NameScope scope("gradient_clip");
-  RoleVars role_vars(program_of(params_grads));
+ParamGrads clipped(const ParamGrads& params_grads, const std::function<bool(const Var&)>& wants,
+                   RoleVars& role_vars, const Clip& clip) {
   ParamGrads result;
   for (const auto& [param, grad] : params_grads) {
     if (!grad || !wants(*param)) {
@@ -75,6 +74,14 @@ ParamGrads clip_each(const ParamGrads& params_grads, const std::function<bool(co
   }
   role_vars.correct(result);
   return result;
+}
+
+template <class Clip>
+ParamGrads clip_each(const ParamGrads& params_grads, const std::function<bool(const Var&)>& wants,
+                     const Clip& clip) {
+  const NameScope scope("gradient_clip");
+  RoleVars role_vars(program_of(params_grads));
+  return clipped(params_grads, wants, role_vars, clip);
 }
 
 std::string text_of(const char* format, double a, double b = 0) {
@@ -142,17 +149,9 @@ ParamGrads GradientClipByGlobalNorm::operator()(const ParamGrads& params_grads) 
     Var& limit = layers::fill_constant({1}, norm.dtype(), clip_norm_);
     factor = &layers::elementwise_div(limit, layers::elementwise_max(limit, norm));
   }
-  ParamGrads result;
-  for (const auto& [param, grad] : params_grads) {
-    if (!grad || !wants(*param)) {
-      result.emplace_back(param, grad);
-      continue;
-    }
-    const RoleGuard role = role_of(*param, *grad);
-    result.emplace_back(param, &layers::elementwise_mul(*grad, *factor));
-  }
-  role_vars.correct(result);
-  return result;
+  return clipped(
+      params_grads, [this](const Var& p) { return wants(p); }, role_vars,
+      [&](Var& grad) -> Var& { return layers::elementwise_mul(grad, *factor); });
 }
 
 std::string GradientClipByGlobalNorm::describe() const {

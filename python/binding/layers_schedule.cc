@@ -1,32 +1,13 @@
 // Learning rates computed by the program: layers/learning_rate_schedule.h.
 #include "layers/learning_rate_schedule.h"
 
-#include "python/binding/casters.h"
+#include "python/binding/number_or_var.h"
 
 namespace pybind11::detail {
 
 template <>
-struct type_caster<trireme::layers::LearningRate> {
- public:
-  bool load(handle source, bool convert) {
-    make_caster<trireme::Var> var;
-    if (!source.is_none() && var.load(source, convert)) {
-      value_.emplace(cast_op<trireme::Var&>(var));
-      return true;
-    }
-    make_caster<double> number;
-    if (!number.load(source, convert)) return false;
-    value_.emplace(cast_op<double>(number));
-    return true;
-  }
-  static constexpr auto name = const_name("Union[float, Variable]");
-  template <class>
-  using cast_op_type = const trireme::layers::LearningRate&;
-  operator const trireme::layers::LearningRate&() const { return *value_; }
-
- private:
-  std::optional<trireme::layers::LearningRate> value_;
-};
+struct type_caster<trireme::layers::LearningRate>
+    : number_or_var_caster<trireme::layers::LearningRate> {};
 
 }  // namespace pybind11::detail
 

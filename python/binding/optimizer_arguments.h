@@ -4,6 +4,7 @@
 #include "layers/optimizer.h"
 #include "python/binding/casters.h"
 #include "python/binding/kept.h"
+#include "python/binding/number_or_var.h"
 
 namespace trireme::binding {
 
@@ -20,26 +21,6 @@ MinimizeOptions minimize_options(const py::object& startup, const py::object& pa
 namespace pybind11::detail {
 
 template <>
-struct type_caster<trireme::Hyper> {
- public:
-  bool load(handle source, bool convert) {
-    make_caster<trireme::Var> var;
-    if (!source.is_none() && var.load(source, convert)) {
-      value_.emplace(cast_op<trireme::Var&>(var));
-      return true;
-    }
-    make_caster<double> number;
-    if (!number.load(source, convert)) return false;
-    value_.emplace(cast_op<double>(number));
-    return true;
-  }
-  static constexpr auto name = const_name("Union[float, Variable]");
-  template <class>
-  using cast_op_type = const trireme::Hyper&;
-  operator const trireme::Hyper&() const { return *value_; }
-
- private:
-  std::optional<trireme::Hyper> value_;
-};
+struct type_caster<trireme::Hyper> : number_or_var_caster<trireme::Hyper> {};
 
 }  // namespace pybind11::detail

@@ -14,3 +14,13 @@ def static_style(function):
         finally:
             _C.use_static_style(before)
     return call
+
+
+def unary(op):
+    """A function of 2.4 that applies an op of one operand to every element."""
+    @static_style
+    def function(x, name=None):
+        return _C.apply(op, {'X': x}, {}, name, op)['Out'][0]
+    function.__name__ = op
+    function.__doc__ = f'{op}, element by element.'
+    return function

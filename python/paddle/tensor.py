@@ -1,7 +1,7 @@
 """Functions on variables under their 2.4 names."""
 import _trireme as _C
 
-from ._style import static_style
+from ._style import static_style, unary as _unary
 
 __all__ = ['mean', 'sum', 'max', 'min', 'prod', 'cast', 'rand', 'randn', 'uniform', 'normal', 'full',
            'zeros', 'ones', 'zeros_like', 'ones_like', 'transpose', 'reshape', 'concat', 'split',
@@ -262,15 +262,6 @@ def add_n(inputs, name=None):
 @static_style
 def create_parameter(shape, dtype, name=None, attr=None, is_bias=False, default_initializer=None):
     return _C.create_parameter(shape, dtype, name, attr, is_bias, default_initializer)
-
-
-def _unary(op):
-    @static_style
-    def function(x, name=None):
-        return _C.apply(op, {'X': x}, {}, name, op)['Out'][0]
-    function.__name__ = op
-    function.__doc__ = f'{op}, element by element.'
-    return function
 
 
 abs = _unary('abs')

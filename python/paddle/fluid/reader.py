@@ -3,7 +3,6 @@
 With iterable=False the program holds a `read` op, and Executor.run takes a batch out of the loader's
 queue before each run: at the end of the data it raises core.EOFException, and nothing has run.
 """
-import queue
 import threading
 import weakref
 
@@ -13,6 +12,7 @@ import _trireme as _C
 
 from .. import reader as _readers
 from ..batch import batch as _batch
+from ..reader.decorator import Channel
 from . import core
 from .data_feeder import DataFeeder, convert_dtype
 from .framework import _get_paddle_place, default_main_program, default_startup_program
@@ -33,35 +33,25 @@ class _BatchQueue:
     """A thread that fills a bounded queue with what batches() yields."""
 
     def __init__(self, batches, capacity):
-        self._waiting = queue.Queue(capacity)
-        self._stopped = threading.Event()
+        self._channel = Channel(capacity)
         self._end = None  # how the data ended: (error or None,)
         self._thread = threading.Thread(target=self._fill, args=(batches,), daemon=True)
         self._thread.start()
-
-    def _put(self, item):
-        while not self._stopped.is_set():
-            try:
-                self._waiting.put(item, timeout=0.1)
-                return True
-            except queue.Full:
-                pass
-        return False
 
     def _fill(self, batches):
         error = None
         try:
             for batch in batches():
-                if not self._put((batch, None)):
+                if not self._channel.put((batch, None)):
                     return
         except BaseException as problem:  # raised where the batch is asked for
             error = problem
-        self._put((None, (error,)))
+        self._channel.put((None, (error,)))
 
     def take(self):
         """The next batch; core.EOFException at the end, or what the generator raised."""
         if self._end is None:
-            batch, self._end = self._waiting.get()
+            batch, self._end = self._channel.get() or (None, (None,))
             if self._end is None:
                 return batch
         if self._end[0] is not None:
@@ -69,7 +59,7 @@ class _BatchQueue:
         raise core.EOFException('There is no next data: call reset(), then start() for another pass')
 
     def stop(self):
-        self._stopped.set()
+        self._channel.leave()
         self._thread.join()
 
 

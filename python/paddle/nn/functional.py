@@ -1,7 +1,7 @@
 """Functions of paddle.nn.functional that build static programs."""
 import _trireme as _C
 
-from .._style import static_style
+from .._style import static_style, unary as _unary
 
 __all__ = ['cross_entropy', 'softmax_with_cross_entropy', 'mse_loss', 'square_error_cost', 'softmax',
            'relu', 'sigmoid', 'tanh', 'leaky_relu', 'relu6', 'elu', 'softsign', 'softplus', 'gelu',
@@ -43,14 +43,6 @@ def softmax(x, axis=-1, dtype=None, name=None):
     if dtype is not None:
         x = _C.cast(x, dtype)
     return _C.softmax(x, False, name, axis)
-
-
-def _unary(op, **names):
-    @static_style
-    def function(x, name=None):
-        return _C.apply(op, {'X': x}, {}, name, op)['Out'][0]
-    function.__name__ = op
-    return function
 
 
 relu = _unary('relu')

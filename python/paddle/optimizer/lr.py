@@ -194,27 +194,25 @@ class StepDecay(LRScheduler):
         return self.base_lr * self.gamma ** (self.last_epoch // self.step_size)
 
 
-class LambdaDecay(LRScheduler):
-    """learning_rate * lr_lambda(epoch)"""
+class _ByFunction(LRScheduler):
+    """The function of the epoch that two schedulers take."""
 
     def __init__(self, learning_rate, lr_lambda, last_epoch=-1, verbose=False):
         if not callable(lr_lambda):
             raise TypeError('lr_lambda must be a function')
         self.lr_lambda = lr_lambda
         super().__init__(learning_rate, last_epoch, verbose)
+
+
+class LambdaDecay(_ByFunction):
+    """learning_rate * lr_lambda(epoch)"""
 
     def get_lr(self):
         return self.base_lr * self.lr_lambda(self.last_epoch)
 
 
-class MultiplicativeDecay(LRScheduler):
+class MultiplicativeDecay(_ByFunction):
     """The rate before times lr_lambda(epoch)."""
-
-    def __init__(self, learning_rate, lr_lambda, last_epoch=-1, verbose=False):
-        if not callable(lr_lambda):
-            raise TypeError('lr_lambda must be a function')
-        self.lr_lambda = lr_lambda
-        super().__init__(learning_rate, last_epoch, verbose)
 
     def get_lr(self):
         rate = self.base_lr

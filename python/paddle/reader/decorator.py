@@ -83,7 +83,7 @@ class _End:
         self.error = error
 
 
-class _Channel:
+class Channel:
     """A bounded queue whose consumer may leave: then what would be put is dropped."""
 
     def __init__(self, size):
@@ -145,7 +145,7 @@ def _in_thread(function, *args):
 def buffered(reader, size):
     """Reads up to size samples ahead in a thread."""
     def ahead():
-        channel = _Channel(size)
+        channel = Channel(size)
         _in_thread(channel.put_all, reader)
         yield from channel.drain(1)
     return ahead
@@ -154,7 +154,7 @@ def buffered(reader, size):
 def xmap_readers(mapper, reader, process_num, buffer_size, order=False):
     """mapper of every sample, in process_num threads; order keeps the reader's order."""
     def mapped():
-        todo, done = _Channel(buffer_size), _Channel(buffer_size)
+        todo, done = Channel(buffer_size), Channel(buffer_size)
 
         def work():
             # Every worker meets the one end and leaves it for the next.
