@@ -8,12 +8,6 @@
 namespace trireme {
 namespace {
 
-using testing::doubles;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using testing::longs;
-using testing::numbers;
-
 TEST(Cond, GradientsGoTheWayThatWasTaken) {
   Net net;
   Var& x = net.data("x", {2});

@@ -3,12 +3,21 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "ir/backward.h"
 #include "runtime/executor.h"
 #include "tests/layers/build.h"
 #include "tests/support/op_runner.h"
 
 namespace trireme {
+
+using testing::doubles;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::longs;
+using testing::max_abs_diff;
+using testing::numbers;
 
 // A program under construction and a scope to run it in.
 struct Net : FreshPrograms {
@@ -32,9 +41,20 @@ struct Net : FreshPrograms {
   }
 };
 
+// Ops of the programs that expect_gradients compared with differences.
+inline std::set<std::string>& compared_with_differences() {
+  static std::set<std::string> types;
+  return types;
+}
+
 // d(sum of target)/d(feed) as the program says and as differences say.
 inline void expect_gradients(Net& net, Var& target, Feeds feeds, const std::vector<Var*>& inputs,
                              double tolerance = 1e-7) {
+  for (size_t b = 0; b < net.main->num_blocks(); ++b) {
+    for (const Op* op : net.main->block(static_cast<int>(b)).ops()) {
+      compared_with_differences().insert(op->type());
+    }
+  }
   Var& loss = layers::reduce_sum(target);
   const std::vector<Var*> found = gradients({&loss}, inputs);
   for (size_t v = 0; v < inputs.size(); ++v) {

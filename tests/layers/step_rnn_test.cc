@@ -6,9 +6,6 @@
 namespace trireme {
 namespace {
 
-using ::testing::HasSubstr;
-using testing::max_abs_diff;
-
 TEST(StaticRNN, EqualsTheUnrolledChain) {
   Net net;
   Var& x = net.data("x", {3, 2, 4});

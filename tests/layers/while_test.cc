@@ -4,12 +4,6 @@
 namespace trireme {
 namespace {
 
-using testing::doubles;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using testing::max_abs_diff;
-using testing::numbers;
-
 TEST(While, MultipliesAMatrixManyTimes) {
   Net net;
   Var& x = net.data("x", {2, 3});

@@ -1,10 +1,12 @@
 // Tests that the op table generates: every row with samples is run on fresh random operands.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 
 #include "core/text.h"
 #include "ir/schema.h"
@@ -76,15 +78,75 @@ TEST(OpTable, EveryDifferentiableOpMatchesFiniteDifferences) {
               static_cast<long long>(elements));
 }
 
+// These take more than tensors (arrays, rank tables, sub-blocks): tests/layers compares whole
+// programs of them with differences.
+const std::set<std::string> kInPrograms = {"array_to_lod_tensor",
+                                           "conditional_block",
+                                           "lod_tensor_to_array",
+                                           "merge_lod_tensor",
+                                           "read_from_array",
+                                           "recurrent",
+                                           "select_input",
+                                           "shrink_rnn_memory",
+                                           "reorder_lod_tensor_by_rank",
+                                           "split_lod_tensor",
+                                           "while",
+                                           "write_to_array",
+                                           "tensor_array_to_tensor"};
+
 TEST(OpTable, EveryDifferentiableOpHasASample) {
   std::vector<std::string> without;
   for (const OpSchema* row : op_table().rows()) {
-    // Host ops take more than tensors (arrays, rank tables, sub-blocks): whole programs test them.
-    if (row->trait().host) continue;
-    if (row->differentiable() && row->samples().empty() && !row->forward())
-      without.push_back(row->type());
+    if (!row->differentiable() || row->forward()) continue;
+    const bool in_programs = kInPrograms.contains(row->type());
+    if (row->samples().empty() != in_programs) without.push_back(row->type());
   }
   EXPECT_TRUE(without.empty()) << join(without);
+}
+
+// What samples of one op hold, over all of its draws.
+struct Drawn {
+  bool lod = false, two_levels = false, empty_sequence = false, sparse = false;
+};
+
+Drawn drawn_by(const OpSchema& row) {
+  Drawn drawn;
+  for (const SampleRule& rule : row.samples()) {
+    for (uint64_t i = 0; i < 20; ++i) {
+      Draw draw(i + 1);
+      const OpSample sample = rule(draw);
+      const auto sparse = sample.attrs.find("is_sparse");
+      drawn.sparse |= sparse != sample.attrs.end() && attr_as<bool>(sparse->second, "is_sparse");
+      for (const auto& [slot, tensors] : sample.inputs) {
+        for (const Tensor& tensor : tensors) {
+          drawn.lod |= !tensor.lod().empty();
+          drawn.two_levels |= tensor.lod().size() == 2;
+          for (const auto& level : tensor.lod()) {
+            drawn.empty_sequence |= std::adjacent_find(level.begin(), level.end()) != level.end();
+          }
+        }
+      }
+    }
+  }
+  return drawn;
+}
+
+TEST(OpTable, SamplesHoldSequencesEmptyOnesAndSparseGradients) {
+  std::vector<std::string> lod, two_levels, empty, full, sparse;
+  for (const OpSchema* row : op_table().rows()) {
+    if (!row->differentiable() || row->forward()) continue;
+    const Drawn drawn = drawn_by(*row);
+    if (drawn.lod) lod.push_back(row->type());
+    if (drawn.two_levels) two_levels.push_back(row->type());
+    if (drawn.lod) (drawn.empty_sequence ? empty : full).push_back(row->type());
+    if (row->sparse_grad_slot().empty()) continue;
+    EXPECT_TRUE(drawn.sparse) << row->type() << " has no sample with a sparse gradient";
+    sparse.push_back(row->type());
+  }
+  std::printf("samples with LoD: %zu ops, two levels: %zu, empty sequences: %zu (not: %s)\n",
+              lod.size(), two_levels.size(), empty.size(), join(full).c_str());
+  std::printf("samples with SelectedRows gradients: %s\n", join(sparse).c_str());
+  EXPECT_THAT(two_levels, ::testing::SizeIs(::testing::Ge(5)));
 }
 
 TEST(OpTable, AWiderToleranceHasAReason) {

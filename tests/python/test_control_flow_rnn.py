@@ -308,5 +308,47 @@ def test_step_networks_survive_clone_and_inference_models(exe, tmp_path, fresh, 
         np.testing.assert_array_equal(got, expected)
 
 
+def test_sub_blocks_lod_and_sparse_rows_together_survive(exe, tmp_path, fresh):
+    """A recurrent net over words of sentences, its table updated by rows: bytes, clones, files."""
+    words = fluid.data('words', [None, 1], 'int64', lod_level=2)
+    table = layers.embedding(words, [9, 4], is_sparse=True, param_attr='table')
+    sentences = layers.sequence_pool(table, 'sum')
+    steps = layers.DynamicRNN()
+    with steps.block():
+        word = steps.step_input(sentences)
+        state = steps.memory(shape=[4], value=0.0)
+        new = layers.fc([word, state], 4, act='tanh')
+        steps.update_memory(state, new)
+        steps.output(new)
+    out = layers.sequence_last_step(steps())
+    loss = layers.mean(out)
+    test = fresh[0].clone(for_test=True)
+    fluid.optimizer.Adam(0.1, lazy_mode=True).minimize(loss)
+    kinds = {v.type for v in fresh[0].list_vars()}
+    assert {fluid.core.VarDesc.VarType.SELECTED_ROWS,
+            fluid.core.VarDesc.VarType.LOD_RANK_TABLE} <= kinds
+    exe.run(fresh[1])
+    # Three texts; the second has an empty sentence.
+    fed = fluid.create_lod_tensor(np.int64([[1], [2], [2], [3], [4], [5], [6]]),
+                                  [[1, 2, 1], [2, 0, 3, 2]], fluid.CPUPlace())
+    fluid.save(fresh[0], str(tmp_path / 'state'))
+    losses = [exe.run(feed={'words': fed}, fetch_list=[loss])[0] for _ in range(3)]
+    trained = np.array(fluid.global_scope().find_var('table').get_tensor())
+    copies = [fluid.Program.parse_from_string(fresh[0].desc.serialize_to_string()),
+              fresh[0].clone()]
+    for copy in copies:
+        fluid.load(fresh[0], str(tmp_path / 'state'))
+        again = [exe.run(copy, feed={'words': fed}, fetch_list=[loss.name])[0] for _ in range(3)]
+        np.testing.assert_array_equal(again, losses)
+        np.testing.assert_array_equal(
+            np.array(fluid.global_scope().find_var('table').get_tensor()), trained)
+    expected = exe.run(test, feed={'words': fed}, fetch_list=[out.name])[0]
+    fluid.io.save_inference_model(str(tmp_path / 'model'), ['words'], [out], exe)
+    with fluid.scope_guard(fluid.Scope()):
+        loaded, _, fetches = fluid.io.load_inference_model(str(tmp_path / 'model'), exe)
+        np.testing.assert_array_equal(
+            exe.run(loaded, feed={'words': fed}, fetch_list=fetches)[0], expected)
+
+
 def test_static_namespace_has_static_rnn():
     assert paddle.static.nn.StaticRNN is layers.StaticRNN

@@ -210,3 +210,14 @@ def test_names_for_2_4():
         paddle.disable_static()
     fluid.require_version('1.8.0')
     assert not fluid.is_compiled_with_cuda() and fluid.core.get_cuda_device_count() == 0
+
+
+def test_dynamic_mode_says_that_there_is_none():
+    with pytest.raises(NotImplementedError, match='Trireme runs static programs only'):
+        with fluid.dygraph.guard():
+            pass
+    for use in (lambda: fluid.dygraph.to_variable(np.zeros(1)), lambda: fluid.dygraph.Layer,
+                fluid.enable_dygraph, lambda: fluid.dygraph.nn.Linear):
+        with pytest.raises(NotImplementedError, match='static programs only'):
+            use()
+    assert not fluid.in_dygraph_mode() and not fluid.dygraph.enabled()
