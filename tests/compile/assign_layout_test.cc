@@ -117,7 +117,7 @@ TEST_P(AssignLayout, TakesAnEmptyBatch) {
 
 INSTANTIATE_TEST_SUITE_P(Nets, AssignLayout, ::testing::Values(residual_net, plain_net));
 
-size_t count_of(const Graph& graph, std::string_view type) {
+size_t layout_nodes(const Graph& graph, std::string_view type) {
   size_t count = 0;
   for (const Node& node : graph.nodes) count += node.schema->type() == type;
   return count;
@@ -134,8 +134,8 @@ TEST(AssignLayoutGraph, KeepsBlocksThroughAResidualNet) {
   request.fetches = {net.loss};
   Graph graph = lower(*net.main, request);
   run_passes(graph, {"fuse_elementwise"});
-  EXPECT_EQ(count_of(graph, "p.from_blocks"), 1u) << graph.to_text();
-  EXPECT_EQ(count_of(graph, "p.to_blocks"), 1u) << graph.to_text();
+  EXPECT_EQ(layout_nodes(graph, "p.from_blocks"), 1u) << graph.to_text();
+  EXPECT_EQ(layout_nodes(graph, "p.to_blocks"), 1u) << graph.to_text();
 }
 
 }  // namespace

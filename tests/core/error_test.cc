@@ -7,8 +7,8 @@
 namespace trireme {
 namespace {
 
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(Error, ShowsWhatWhereAndFixInOrder) {
   Error error("X has 784 columns but Y has 512 rows; they must be equal");

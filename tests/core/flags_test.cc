@@ -16,8 +16,8 @@
 namespace trireme {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 std::string error_of(const std::function<void()>& call, ErrorKind kind) {
   try {
@@ -30,7 +30,7 @@ std::string error_of(const std::function<void()>& call, ErrorKind kind) {
 }
 
 // Puts flags back to their defaults, and the environment variable away, when a test ends.
-class Flags : public testing::Test {
+class Flags : public ::testing::Test {
  protected:
   void SetUp() override { put_back(); }
   void TearDown() override { put_back(); }
@@ -100,7 +100,7 @@ TEST_F(Flags, ThreadsAreAtLeastOne) {
 TEST_F(Flags, SelectedGpusIsAListOfIds) {
   EXPECT_TRUE(selected_gpus().empty());
   set_flag("selected_gpus", std::string("2, 0"));
-  EXPECT_THAT(selected_gpus(), testing::ElementsAre(2, 0));
+  EXPECT_THAT(selected_gpus(), ::testing::ElementsAre(2, 0));
   EXPECT_THROW(set_flag("selected_gpus", std::string("0,x")), Error);
   EXPECT_THROW(set_flag("selected_gpus", std::string("-1")), Error);
 }
@@ -109,13 +109,13 @@ TEST_F(Flags, GpusAreTheSelectedOnesElseTheVisibleOnes) {
   EXPECT_TRUE(gpus_of_environment().ids.empty());
   EXPECT_EQ(gpus_of_environment().chosen_by, "");
   ::setenv("CUDA_VISIBLE_DEVICES", "4,GPU-8932f937,7,-1,5", 1);  // -1 ends the list, as in CUDA
-  EXPECT_THAT(gpus_of_environment().ids, testing::ElementsAre(0, 1, 2));
+  EXPECT_THAT(gpus_of_environment().ids, ::testing::ElementsAre(0, 1, 2));
   EXPECT_EQ(gpus_of_environment().chosen_by, "CUDA_VISIBLE_DEVICES");
   ::setenv("FLAGS_selected_gpus", "2,0", 1);  // seen though the flags were read before
-  EXPECT_THAT(gpus_of_environment().ids, testing::ElementsAre(2, 0));
+  EXPECT_THAT(gpus_of_environment().ids, ::testing::ElementsAre(2, 0));
   EXPECT_EQ(gpus_of_environment().chosen_by, "FLAGS_selected_gpus");
   set_flag("selected_gpus", std::string("1"));  // what is set later counts
-  EXPECT_THAT(gpus_of_environment().ids, testing::ElementsAre(1));
+  EXPECT_THAT(gpus_of_environment().ids, ::testing::ElementsAre(1));
   ::unsetenv("FLAGS_selected_gpus");
   EXPECT_EQ(gpus_of_environment().chosen_by, "CUDA_VISIBLE_DEVICES");
 }
@@ -176,10 +176,10 @@ TEST_F(Flags, CpuNumIsReadAtEveryCall) {
 }
 
 TEST_F(Flags, CpuNumUnsetBecomesOneWithOneNotice) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   EXPECT_EQ(cpu_num(), 1);
   EXPECT_EQ(cpu_num(), 1);
-  const std::string notice = testing::internal::GetCapturedStderr();
+  const std::string notice = ::testing::internal::GetCapturedStderr();
   EXPECT_STREQ(std::getenv("CPU_NUM"), "1");
   // A machine with one core gets none: there is nothing to gain.
   const int expected = std::thread::hardware_concurrency() > 1 ? 1 : 0;

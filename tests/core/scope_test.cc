@@ -39,7 +39,7 @@ TEST(Variable, AnotherKindIsAnError) {
     variable.tensor();
     FAIL() << "selected rows were taken for a tensor";
   } catch (const Error& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr("holds selected rows, not a tensor"));
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("holds selected rows, not a tensor"));
   }
 }
 

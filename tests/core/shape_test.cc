@@ -81,7 +81,7 @@ TEST(Shape, TooManyDimsIsAnError) {
     Shape{std::span<const int64_t>(ten)};
     FAIL() << "ten dimensions were taken";
   } catch (const Error& e) {
-    EXPECT_THAT(e.what(), testing::HasSubstr("a shape has 10 dimensions; at most 9"));
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("a shape has 10 dimensions; at most 9"));
   }
 }
 

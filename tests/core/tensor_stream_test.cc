@@ -9,9 +9,9 @@
 namespace trireme {
 namespace {
 
-using testing::error_of;
-using testing::floats;
 using ::testing::HasSubstr;
+using trireme::testing::error_of;
+using trireme::testing::floats;
 
 std::string bytes_of(const Tensor& tensor) {
   StringSink sink;
@@ -73,13 +73,14 @@ TEST(TensorStream, SelectedRowsRoundTrip) {
   EXPECT_TRUE(source.at_end());
   EXPECT_EQ(back.rows, rows.rows);
   EXPECT_EQ(back.height, 6);
-  EXPECT_EQ(testing::max_abs_diff(back.value, rows.value), 0);
+  EXPECT_EQ(trireme::testing::max_abs_diff(back.value, rows.value), 0);
 }
 
 TEST(TensorStream, APartIsReadWithoutTheRest) {
   const std::string bytes = bytes_of(floats({2, 3}, {1, 2, 3, 4, 5, 6}));
   ByteSource source = ByteSource::memory(bytes, "test");
-  EXPECT_EQ(testing::numbers(read_tensor_part(source, 2, {1, 3})), (std::vector<double>{3, 4, 5}));
+  EXPECT_EQ(trireme::testing::numbers(read_tensor_part(source, 2, {1, 3})),
+            (std::vector<double>{3, 4, 5}));
   EXPECT_TRUE(source.at_end());
   EXPECT_THAT(error_of([&] {
                 ByteSource again = ByteSource::memory(bytes, "test");

@@ -12,8 +12,8 @@
 namespace trireme {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 const std::vector<DType> kAll = {DType::boolean, DType::int16,   DType::int32,   DType::int64,
                                  DType::float16, DType::float32, DType::float64, DType::uint8,

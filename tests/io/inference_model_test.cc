@@ -15,10 +15,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
-using testing::error_of;
 using ::testing::HasSubstr;
-using testing::Network;
-using testing::TempDir;
+using trireme::testing::error_of;
+using trireme::testing::Network;
+using trireme::testing::TempDir;
 
 std::vector<std::string> types(const Program& program) {
   std::vector<std::string> result;

@@ -14,11 +14,11 @@
 namespace trireme {
 namespace {
 
-using testing::error_of;
-using testing::floats;
 using ::testing::HasSubstr;
-using testing::numbers;
-using testing::TempDir;
+using trireme::testing::error_of;
+using trireme::testing::floats;
+using trireme::testing::numbers;
+using trireme::testing::TempDir;
 
 template <size_t N>
 std::string with_zeros(const char (&text)[N]) {

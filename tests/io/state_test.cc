@@ -15,11 +15,11 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::error_of;
 using ::testing::HasSubstr;
-using testing::Network;
-using testing::numbers;
-using testing::TempDir;
+using trireme::testing::error_of;
+using trireme::testing::Network;
+using trireme::testing::numbers;
+using trireme::testing::TempDir;
 
 void expect_loaded(const Network& net, const Scope& other) {
   for (const Var* var : select_vars(*net.main, is_persistable)) {
@@ -104,7 +104,7 @@ TEST(ProgramState, IsReadWithoutAProgramAndSetWithOne) {
   save_params(net.scope, dir / "split", *net.main);
   EXPECT_EQ(load_program_state(dir / "split").size(), 4u);
   EXPECT_EQ(load_program_state(dir / "split", {"fc_0.b_0"}).size(), 1u);
-  const State wrong = {{"fc_0.w_0", testing::floats({1}, {0})}};
+  const State wrong = {{"fc_0.w_0", trireme::testing::floats({1}, {0})}};
   EXPECT_THAT(error_of([&] { set_program_state(*net.main, wrong, net.scope); }),
               HasSubstr("but the given value is float32 [1]"));
 }

@@ -15,11 +15,11 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::error_of;
 using ::testing::HasSubstr;
-using testing::Network;
-using testing::numbers;
-using testing::TempDir;
+using trireme::testing::error_of;
+using trireme::testing::Network;
+using trireme::testing::numbers;
+using trireme::testing::TempDir;
 
 void expect_same_values(const Network& net, const Scope& other,
                         const std::function<bool(const Var&)>& which) {

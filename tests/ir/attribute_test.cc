@@ -11,8 +11,8 @@
 namespace trireme {
 namespace {
 
-using testing::error_of;
 using ::testing::HasSubstr;
+using trireme::testing::error_of;
 
 TEST(PythonText, FloatsAreTheShortestThatReadBack) {
   EXPECT_EQ(python_text(1.0), "1.0");

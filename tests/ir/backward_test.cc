@@ -10,10 +10,10 @@
 namespace trireme {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::IsSupersetOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
 
 // Builds programs by hand, one op a line.
 struct Net {
@@ -271,7 +271,7 @@ TEST(AppendBackward, CallbacksSeeEachOpAndAddToTheBackwardPart) {
   EXPECT_EQ(toy.program->role, 0);
 }
 
-std::string error_of(const std::function<void()>& f) {
+std::string backward_error(const std::function<void()>& f) {
   try {
     f();
   } catch (const Error& e) {
@@ -282,10 +282,11 @@ std::string error_of(const std::function<void()>& f) {
 
 TEST(AppendBackward, LossMustHaveOneElementAndAnOp) {
   Toy toy;
-  EXPECT_THAT(error_of([&] { append_backward(toy.block.var("fc_0.w_0")); }),
+  EXPECT_THAT(backward_error([&] { append_backward(toy.block.var("fc_0.w_0")); }),
               HasSubstr("has shape [1, 10]; it must have one element"));
   Var& fed = toy.data("fed", {1});
-  EXPECT_THAT(error_of([&] { append_backward(fed); }), HasSubstr("no op computes the loss fed"));
+  EXPECT_THAT(backward_error([&] { append_backward(fed); }),
+              HasSubstr("no op computes the loss fed"));
 }
 
 TEST(AppendBackward, GradientOfAGradientIsAClearError) {
@@ -295,7 +296,7 @@ TEST(AppendBackward, GradientOfAGradientIsAClearError) {
   Var& loss = net.unary("mean", "h", "loss");
   append_backward(loss);
   Var& second = net.unary("mean", "w@GRAD", "second");
-  const std::string what = error_of([&] { append_backward(second); });
+  const std::string what = backward_error([&] { append_backward(second); });
   EXPECT_THAT(what, HasSubstr("there is no gradient of relu_grad yet"));
 }
 
@@ -339,7 +340,7 @@ TEST(Gradients, WrongShapeOfAGivenGradientIsAnError) {
   Var& x = net.data("x", {4}, false);
   Var& y = net.unary("relu", "x", "y");
   Var& g = net.data("g", {5});
-  EXPECT_THAT(error_of([&] { gradients({&y}, {&x}, {&g}); }), HasSubstr("g [5]"));
+  EXPECT_THAT(backward_error([&] { gradients({&y}, {&x}, {&g}); }), HasSubstr("g [5]"));
 }
 
 // x -> h1 -> c1 -> h2 -> c2 -> loss, checkpoints c1 and c2.
@@ -391,7 +392,7 @@ TEST(Recompute, GradientsReadTheRepeatedValues) {
 
 TEST(Recompute, UnknownCheckpointIsNamed) {
   Deep net;
-  EXPECT_THAT(error_of([&] { append_backward(*net.loss, {.checkpoints = {"nowhere"}}); }),
+  EXPECT_THAT(backward_error([&] { append_backward(*net.loss, {.checkpoints = {"nowhere"}}); }),
               HasSubstr("checkpoint nowhere is not a variable of the program"));
 }
 

@@ -6,9 +6,9 @@
 namespace trireme {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-struct InferOp : testing::Test {
+struct InferOp : ::testing::Test {
   std::shared_ptr<Program> program = Program::create();
   Block& block = program->global_block();
 

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Row: X, Parts*, Mask? -> Out, More*.
 const OpSchema& row() {
@@ -22,7 +22,7 @@ const OpSchema& row() {
   return made;
 }
 
-struct Fixture : testing::Test {
+struct Fixture : ::testing::Test {
   Attrs attrs;
   ValueInfo x{.dtype = DType::float64, .shape = {2, 3}, .lod_level = 1, .lod = {{0, 1, 2}}};
   ValueInfo part{.dtype = DType::int64, .shape = {4}};

@@ -6,8 +6,8 @@
 namespace trireme {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 Registry small_table() {
   Registry ops;
@@ -38,7 +38,7 @@ OpSpec good() {
           .attrs = {{"size", 2}}};
 }
 
-std::string error_of(const std::function<void(OpSpec&)>& spoil) {
+std::string schema_error(const std::function<void(OpSpec&)>& spoil) {
   const Registry ops = small_table();
   OpSpec spec = good();
   spoil(spec);
@@ -81,10 +81,10 @@ TEST(CheckAndFill, AcceptsCommonAndIgnoredAttributes) {
 }
 
 TEST(CheckAndFill, WrongSlotSuggestsTheRightOne) {
-  const std::string what = error_of([](OpSpec& s) { s.inputs["Part"] = {"c"}; });
+  const std::string what = schema_error([](OpSpec& s) { s.inputs["Part"] = {"c"}; });
   EXPECT_THAT(what, HasSubstr("input slot Part does not exist"));
   EXPECT_THAT(what, HasSubstr("did you mean Parts?"));
-  EXPECT_THAT(error_of([](OpSpec& s) { s.outputs["Weights"] = {"c"}; }),
+  EXPECT_THAT(schema_error([](OpSpec& s) { s.outputs["Weights"] = {"c"}; }),
               HasSubstr("its outputs are Out, Saved"));
 }
 
@@ -103,30 +103,32 @@ TEST(CheckAndFill, MissingInputIsAnAssertionThatNamesTheSlot) {
 }
 
 TEST(CheckAndFill, MissingOutputAndTooManyVariablesAreErrors) {
-  EXPECT_THAT(error_of([](OpSpec& s) { s.outputs.clear(); }), HasSubstr("output Out is missing"));
-  EXPECT_THAT(error_of([](OpSpec& s) {
+  EXPECT_THAT(schema_error([](OpSpec& s) { s.outputs.clear(); }),
+              HasSubstr("output Out is missing"));
+  EXPECT_THAT(schema_error([](OpSpec& s) {
                 s.inputs["X"] = {"a", "b"};
               }),
               HasSubstr("input slot X takes one variable but 2 are given: a, b"));
 }
 
 TEST(CheckAndFill, AttributesAreCheckedByTypeRangeAndChoice) {
-  EXPECT_THAT(error_of([](OpSpec& s) { s.attrs["axis"] = 7; }),
+  EXPECT_THAT(schema_error([](OpSpec& s) { s.attrs["axis"] = 7; }),
               HasSubstr("attribute axis is 7; it must be from -4 to 3"));
-  EXPECT_THAT(error_of([](OpSpec& s) { s.attrs["alpha"] = -1.0f; }),
+  EXPECT_THAT(schema_error([](OpSpec& s) { s.attrs["alpha"] = -1.0f; }),
               HasSubstr("it must be at least 0"));
-  EXPECT_THAT(error_of([](OpSpec& s) { s.attrs["mode"] = std::string("cubik"); }),
+  EXPECT_THAT(schema_error([](OpSpec& s) { s.attrs["mode"] = std::string("cubik"); }),
               HasSubstr("did you mean 'cubic'?"));
-  const std::string what = error_of([](OpSpec& s) { s.attrs["size"] = std::string("two"); });
+  const std::string what = schema_error([](OpSpec& s) { s.attrs["size"] = std::string("two"); });
   EXPECT_THAT(what, HasSubstr("size"));
   EXPECT_THAT(what, HasSubstr("give size as int"));
 }
 
 TEST(CheckAndFill, UnknownAndMissingAttributesAreNamed) {
-  const std::string what = error_of([](OpSpec& s) { s.attrs["axes"] = 1; });
+  const std::string what = schema_error([](OpSpec& s) { s.attrs["axes"] = 1; });
   EXPECT_THAT(what, HasSubstr("attribute axes does not exist"));
   EXPECT_THAT(what, HasSubstr("did you mean axis?"));
-  EXPECT_THAT(error_of([](OpSpec& s) { s.attrs.clear(); }), HasSubstr("set size (int): how many"));
+  EXPECT_THAT(schema_error([](OpSpec& s) { s.attrs.clear(); }),
+              HasSubstr("set size (int): how many"));
 }
 
 TEST(Registry, UnknownOpNamesNearOnes) {

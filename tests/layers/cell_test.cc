@@ -36,7 +36,7 @@ TEST(Cells, StatesStayBeyondTheLength) {
       x, nullptr,
       {.cell = {.hidden_size = 2, .dtype = DType::float64}, .sequence_length = &lengths});
   net.executor.run(*net.startup, {}, {}, {.scope = &net.scope});
-  const Feeds feeds = {{"x", some({2, 3, 2})}, {"lengths", testing::longs({2}, {3, 1})}};
+  const Feeds feeds = {{"x", some({2, 3, 2})}, {"lengths", trireme::testing::longs({2}, {3, 1})}};
   const Tensor out = net.run(feeds, made.out);
   for (int64_t j = 0; j < 2; ++j) {  // the second sequence has one step
     EXPECT_EQ(out.data<double>()[6 + j], out.data<double>()[6 + 4 + j]);

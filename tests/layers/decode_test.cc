@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Var& floats(const std::string& name, std::vector<int64_t> shape, int lod_level = 0) {
   return layers::data(name, std::move(shape), {.lod_level = lod_level});

@@ -54,7 +54,7 @@ TEST(NameScope, FollowsAProgramGuardInsideIt) {
 }
 
 TEST(NameScope, EmptyPrefixIsRefused) {
-  EXPECT_THAT(error_of([] { NameScope scope(""); }), testing::HasSubstr("prefix"));
+  EXPECT_THAT(error_of([] { NameScope scope(""); }), ::testing::HasSubstr("prefix"));
 }
 
 TEST(DeviceGuard, MarksOpsAndRefusesUnknownDevices) {
@@ -65,7 +65,7 @@ TEST(DeviceGuard, MarksOpsAndRefusesUnknownDevices) {
   }
   EXPECT_EQ(fresh.main->device, "");
   for (const char* wrong : {"tpu", "gpu:", "gpu:x", "cpu:0"}) {
-    EXPECT_THAT(error_of([&] { DeviceGuard guard(wrong); }), testing::HasSubstr(wrong));
+    EXPECT_THAT(error_of([&] { DeviceGuard guard(wrong); }), ::testing::HasSubstr(wrong));
   }
 }
 
@@ -74,7 +74,7 @@ TEST(RoleGuard, SetsRolesAndGivesThemBack) {
   {
     const RoleGuard guard = optimized_guard(*program, {"w", "w@GRAD"});
     EXPECT_EQ(program->role, op_role::kOptimize);
-    EXPECT_THAT(program->role_vars, testing::ElementsAre("w", "w@GRAD"));
+    EXPECT_THAT(program->role_vars, ::testing::ElementsAre("w", "w@GRAD"));
     {
       const RoleGuard schedule = lr_schedule_guard(*program, true);
       EXPECT_EQ(program->role, op_role::kLrSched | op_role::kOptimize);

@@ -11,7 +11,7 @@ namespace trireme {
 namespace {
 
 using initializer::fans_of;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Var& parameter(std::shared_ptr<Initializer> initializer, std::vector<int64_t> shape = {4, 6},
                DType dtype = DType::float32) {

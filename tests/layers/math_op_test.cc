@@ -9,8 +9,8 @@ namespace trireme {
 namespace {
 
 using layers::Index;
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 TEST(MathOp, NumbersBecomeOneScale) {
   const FreshPrograms fresh;

@@ -7,9 +7,9 @@ namespace trireme {
 namespace {
 
 using ::testing::ElementsAre;
-using testing::floats;
 using ::testing::HasSubstr;
-using testing::numbers;
+using trireme::testing::floats;
+using trireme::testing::numbers;
 
 Var& float_data(Net& net, const std::string& name, const Shape& shape) {
   return net.main->global_block().create_var(
@@ -64,17 +64,17 @@ TEST(MixedPrecision, HalfOperandsAreWidenedAndResultsRounded) {
 
 TEST(MixedPrecision, TheScaleFollowsOverflow) {
   const auto run = [](bool infinite, float scale, int good, int bad) {
-    testing::Tensors out =
-        testing::run_op({.type = "update_loss_scaling",
-                         .inputs = {{"X", {floats({2}, {1, 2})}},
-                                    {"FoundInfinite", {make_tensor<bool>({1}, {infinite})}},
-                                    {"PrevLossScaling", {floats({1}, {scale})}},
-                                    {"InGoodSteps", {make_tensor<int32_t>({1}, {good})}},
-                                    {"InBadSteps", {make_tensor<int32_t>({1}, {bad})}}},
-                         .attrs = {{"incr_every_n_steps", 3},
-                                   {"decr_every_n_nan_or_inf", 2},
-                                   {"incr_ratio", 2.0f},
-                                   {"decr_ratio", 0.5f}}});
+    trireme::testing::Tensors out = trireme::testing::run_op(
+        {.type = "update_loss_scaling",
+         .inputs = {{"X", {floats({2}, {1, 2})}},
+                    {"FoundInfinite", {make_tensor<bool>({1}, {infinite})}},
+                    {"PrevLossScaling", {floats({1}, {scale})}},
+                    {"InGoodSteps", {make_tensor<int32_t>({1}, {good})}},
+                    {"InBadSteps", {make_tensor<int32_t>({1}, {bad})}}},
+         .attrs = {{"incr_every_n_steps", 3},
+                   {"decr_every_n_nan_or_inf", 2},
+                   {"incr_ratio", 2.0f},
+                   {"decr_ratio", 0.5f}}});
     std::vector<double> first;
     for (const char* slot : {"Out", "LossScaling", "OutGoodSteps", "OutBadSteps"}) {
       first.push_back(numbers(out.at(slot).at(0))[0]);

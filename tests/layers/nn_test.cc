@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Var& image(std::vector<int64_t> shape = {3, 8, 8}) { return layers::data("img", shape); }
 
@@ -61,18 +61,18 @@ TEST(Fc, AGivenNameIsSharedAndFalseLeavesTheBiasOut) {
             "mul(x, shared) -> fc_0.tmp_0; mul(x, shared) -> second.tmp_0");
   EXPECT_EQ(types_of(fresh.startup->global_block()), "uniform_random");
   EXPECT_THAT(error_of([&] { layers::fc(x, {.size = 5, .param_attr = "shared"}); }),
-              testing::AllOf(HasSubstr("shared"), HasSubstr("nn_test.cc")));
+              ::testing::AllOf(HasSubstr("shared"), HasSubstr("nn_test.cc")));
 }
 
 TEST(Fc, ErrorsNameTheUsersLine) {
   const FreshPrograms fresh;
   Var& flat = layers::data("flat", {4});
   EXPECT_THAT(error_of([&] { layers::fc(flat, {.size = 0}); }),
-              testing::AllOf(HasSubstr("size is 0"), HasSubstr("nn_test.cc")));
+              ::testing::AllOf(HasSubstr("size is 0"), HasSubstr("nn_test.cc")));
   EXPECT_THAT(error_of([&] { layers::fc(flat, {.size = 2, .num_flatten_dims = 2}); }),
               HasSubstr("num_flatten_dims is 2"));
   EXPECT_THAT(error_of([&] { layers::fc(flat, {.size = 2, .act = "rleu"}); }),
-              testing::AllOf(HasSubstr("no activation \"rleu\""), HasSubstr("relu")));
+              ::testing::AllOf(HasSubstr("no activation \"rleu\""), HasSubstr("relu")));
   Var& open = layers::checked_data("open", {-1, -1});
   EXPECT_THAT(error_of([&] { layers::fc(open, {.size = 2}); }), HasSubstr("unknown"));
 }

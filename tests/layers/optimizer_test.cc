@@ -18,9 +18,9 @@ namespace trireme {
 namespace {
 
 using ::testing::ElementsAre;
-using testing::error_of;
 using ::testing::HasSubstr;
-using testing::numbers;
+using trireme::testing::error_of;
+using trireme::testing::numbers;
 
 constexpr double kStart = 0.5;
 constexpr double kRate = 0.1;
@@ -54,7 +54,8 @@ class OptimizerTest : public ::testing::Test {
   }
   void start() { executor_.run(*startup_, {}, {}, {.scope = &scope_}); }
   void step() {
-    executor_.run(*main_, {{"goal", testing::doubles({3}, kGoal)}}, {}, {.scope = &scope_});
+    executor_.run(*main_, {{"goal", trireme::testing::doubles({3}, kGoal)}}, {},
+                  {.scope = &scope_});
   }
 
   // Runs the program and `update(i, w, g)` side by side.

@@ -6,9 +6,9 @@
 namespace trireme {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(Schedule, TheCounterLeadsTheProgramAndIsShared) {
   const FreshPrograms fresh;

@@ -8,8 +8,8 @@
 namespace trireme {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 TEST(FillConstant, KeepsTheExactNumberAsText) {
   const FreshPrograms fresh;
@@ -33,7 +33,7 @@ TEST(FillConstant, AShapeWithAVariableInIt) {
   Var& n = layers::data("n", {1}, {.append_batch_size = false, .dtype = DType::int32});
   EXPECT_EQ(layers::ones({n, 3}, DType::float32).shape(), Shape({-1, 3}));
   const Op& op = fresh.main->global_block().op(1);
-  EXPECT_THAT(op.input("ShapeTensorList"), testing::ElementsAre("n", "fill_constant_1.tmp_0"));
+  EXPECT_THAT(op.input("ShapeTensorList"), ::testing::ElementsAre("n", "fill_constant_1.tmp_0"));
   EXPECT_EQ(layers::uniform_random({n, 3}).shape(), Shape({-1, 3}));
 }
 

@@ -12,8 +12,8 @@ TEST(While, MultipliesAMatrixManyTimes) {
   Tensor expected = some({2, 3});
   const Tensor weights = some({3, 3}, -0.4);
   for (int t = 0; t < 4; ++t) {
-    expected = testing::run_op(
-        "tanh", {{"X", testing::run_op("matmul", {{"X", expected}, {"Y", weights}})}});
+    expected = trireme::testing::run_op(
+        "tanh", {{"X", trireme::testing::run_op("matmul", {{"X", expected}, {"Y", weights}})}});
   }
   EXPECT_LT(max_abs_diff(net.run({{"x", some({2, 3})}, {"w", weights}}, h), expected), 1e-12);
 }

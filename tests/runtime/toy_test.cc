@@ -12,13 +12,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-struct Toy {
+struct RunToy {
   std::shared_ptr<Program> main = Program::create();
   std::shared_ptr<Program> startup = Program::create();
   Scope scope;
   Executor executor;
 
-  Toy() {
+  RunToy() {
     Block& block = main->global_block();
     block.create_var({.name = "X",
                       .shape = {Dim(), 1},
@@ -61,8 +61,8 @@ struct Toy {
   }
 };
 
-TEST(Toy, TrainsAsByHand) {
-  Toy toy;
+TEST(RunToy, TrainsAsByHand) {
+  RunToy toy;
   toy.executor.run(*toy.startup, {}, {}, {.scope = &toy.scope});
   const Tensor x = floats({2, 1}, {1, 3});
   // loss = mean(x * 0.5 + 0.25) = 2 * 0.5 + 0.25
@@ -73,8 +73,8 @@ TEST(Toy, TrainsAsByHand) {
   EXPECT_FLOAT_EQ(toy.run(x), 2 * 0.48f + 0.24f);
 }
 
-TEST(Toy, AnotherBatchSizeBindsAgainWithoutCompiling) {
-  Toy toy;
+TEST(RunToy, AnotherBatchSizeBindsAgainWithoutCompiling) {
+  RunToy toy;
   toy.executor.run(*toy.startup, {}, {}, {.scope = &toy.scope});
   toy.run(floats({2, 1}, {1, 3}));
   const size_t compiles = toy.executor.counters().compiles, binds = toy.executor.counters().binds;
@@ -86,8 +86,8 @@ TEST(Toy, AnotherBatchSizeBindsAgainWithoutCompiling) {
   EXPECT_EQ(toy.executor.counters().binds, bound);
 }
 
-TEST(Toy, ASteadyStepAllocatesOnlyWhatItHandsOut) {
-  Toy toy;
+TEST(RunToy, ASteadyStepAllocatesOnlyWhatItHandsOut) {
+  RunToy toy;
   toy.executor.run(*toy.startup, {}, {}, {.scope = &toy.scope});
   const Tensor x = floats({2, 1}, {1, 3});
   for (int i = 0; i < 3; ++i) toy.run(x);
@@ -96,8 +96,8 @@ TEST(Toy, ASteadyStepAllocatesOnlyWhatItHandsOut) {
   EXPECT_EQ(allocation_count() - before, 5u);  // one loss each
 }
 
-TEST(Toy, AnEditedProgramIsCompiledAgain) {
-  Toy toy;
+TEST(RunToy, AnEditedProgramIsCompiledAgain) {
+  RunToy toy;
   toy.executor.run(*toy.startup, {}, {}, {.scope = &toy.scope});
   const Tensor x = floats({2, 1}, {1, 3});
   toy.run(x);
@@ -108,15 +108,15 @@ TEST(Toy, AnEditedProgramIsCompiledAgain) {
   EXPECT_FLOAT_EQ(*twice.data<float>(), 2 * (2 * 0.48f + 0.24f));
 }
 
-TEST(Toy, WithoutStartupTheErrorSaysSo) {
-  Toy toy;
+TEST(RunToy, WithoutStartupTheErrorSaysSo) {
+  RunToy toy;
   const std::string what = error_of([&] { toy.run(floats({2, 1}, {1, 3})); });
   EXPECT_THAT(what, HasSubstr("holds no value in this scope"));
   EXPECT_THAT(what, HasSubstr("run the startup program first"));
 }
 
-TEST(Toy, AMissingFeedNamesTheVariableAndTheUserLine) {
-  Toy toy;
+TEST(RunToy, AMissingFeedNamesTheVariableAndTheUserLine) {
+  RunToy toy;
   toy.executor.run(*toy.startup, {}, {}, {.scope = &toy.scope});
   const std::string what =
       error_of([&] { toy.executor.run(*toy.main, {}, {"loss"}, {.scope = &toy.scope}); });
@@ -125,8 +125,8 @@ TEST(Toy, AMissingFeedNamesTheVariableAndTheUserLine) {
   EXPECT_THAT(what, HasSubstr("fix: add 'X' to feed"));
 }
 
-TEST(Toy, AWrongFeedShowsBothSides) {
-  Toy toy;
+TEST(RunToy, AWrongFeedShowsBothSides) {
+  RunToy toy;
   toy.executor.run(*toy.startup, {}, {}, {.scope = &toy.scope});
   EXPECT_THAT(error_of([&] {
                 toy.run(floats({2, 2}, {1, 2, 3, 4}));
@@ -136,14 +136,14 @@ TEST(Toy, AWrongFeedShowsBothSides) {
   EXPECT_THAT(error_of([&] { toy.run(longs({2, 1}, {1, 2})); }), HasSubstr("astype('float32')"));
 }
 
-TEST(Toy, Float64IsConverted) {
-  Toy toy;
+TEST(RunToy, Float64IsConverted) {
+  RunToy toy;
   toy.executor.run(*toy.startup, {}, {}, {.scope = &toy.scope});
   EXPECT_FLOAT_EQ(toy.run(doubles({2, 1}, {1, 3})), 1.25f);
 }
 
-TEST(Toy, AGradientAndAParameterCanBeFetchedTogether) {
-  Toy toy;
+TEST(RunToy, AGradientAndAParameterCanBeFetchedTogether) {
+  RunToy toy;
   toy.executor.run(*toy.startup, {}, {}, {.scope = &toy.scope});
   const auto results = toy.executor.run(*toy.main, {{"X", floats({2, 1}, {1, 3})}},
                                         {"w@GRAD", "w", "w", "X"}, {.scope = &toy.scope});
@@ -156,23 +156,23 @@ TEST(Toy, AGradientAndAParameterCanBeFetchedTogether) {
   EXPECT_FLOAT_EQ(toy.scope.find("w")->tensor().data<float>()[0], 0.48f);
 }
 
-TEST(Toy, PruningRunsOnlyWhatTheFetchNeeds) {
-  Toy toy;
+TEST(RunToy, PruningRunsOnlyWhatTheFetchNeeds) {
+  RunToy toy;
   toy.executor.run(*toy.startup, {}, {}, {.scope = &toy.scope});
   toy.executor.run(*toy.main, {{"X", floats({2, 1}, {1, 3})}}, {"loss"},
                    {.scope = &toy.scope, .use_prune = true});
   EXPECT_FLOAT_EQ(toy.scope.find("w")->tensor().data<float>()[0], 0.5f);
 }
 
-TEST(Toy, AClosedExecutorRefuses) {
-  Toy toy;
+TEST(RunToy, AClosedExecutorRefuses) {
+  RunToy toy;
   toy.executor.close();
   toy.executor.close();
   EXPECT_THAT(error_of([&] { toy.run(floats({2, 1}, {1, 3})); }), HasSubstr("closed"));
 }
 
-TEST(Toy, AnUnknownFetchIsNamed) {
-  Toy toy;
+TEST(RunToy, AnUnknownFetchIsNamed) {
+  RunToy toy;
   EXPECT_THAT(error_of([&] {
                 toy.executor.run(*toy.main, {{"X", floats({2, 1}, {1, 3})}}, {"los"},
                                  {.scope = &toy.scope});

@@ -17,7 +17,7 @@ const std::string kForward = "mul elementwise_add elementwise_sub square mean ";
 const std::string kBackward =
     "fill_constant mean_grad square_grad elementwise_sub_grad elementwise_add_grad ";
 
-Var& decayed() { return layers::exponential_decay(1.0, 100, 0.1, true); }
+Var& decayed_for_trainer() { return layers::exponential_decay(1.0, 100, 0.1, true); }
 
 TEST(Trainer, SyncSendsAndReceivesSlices) {
   ClassicNet net;
@@ -175,7 +175,7 @@ TEST(Trainer, HalfAsyncWaitsForItsOwnThreads) {
 }
 
 TEST(Trainer, DecaysTheLearningRateOnTheServersInAsync) {
-  ClassicNet net([](Var& loss) { optimizer::Sgd(decayed()).minimize(loss); });
+  ClassicNet net([](Var& loss) { optimizer::Sgd(decayed_for_trainer()).minimize(loss); });
   DistributeTranspilerConfig config;
   config.sync_mode = false;
   DistributeTranspiler transpiler(config);
@@ -198,9 +198,9 @@ TEST(Trainer, WeightDecayMovesAndSendsFollowTheWholeBackwardPass) {
     ClassicNet net([&](Var& loss) {
       OptimizerOptions options{.regularization = std::make_shared<L2Decay>(0.1)};
       if (adam) {
-        optimizer::Adam(decayed(), {}, options).minimize(loss);
+        optimizer::Adam(decayed_for_trainer(), {}, options).minimize(loss);
       } else {
-        optimizer::Momentum(decayed(), 0.9, false, options).minimize(loss);
+        optimizer::Momentum(decayed_for_trainer(), 0.9, false, options).minimize(loss);
       }
     });
     DistributeTranspiler transpiler;
@@ -233,7 +233,8 @@ TEST(Trainer, OneTrainerClipsBeforeItSends) {
 TEST(Trainer, WithWeightDecayBothClipsComeBeforeTheFirstSend) {
   ClassicNet net([](Var& loss) {
     set_gradient_clip(std::make_shared<GradientClipByValue>(1.0));
-    optimizer::Momentum(decayed(), 0.9, false, {.regularization = std::make_shared<L2Decay>(0.1)})
+    optimizer::Momentum(decayed_for_trainer(), 0.9, false,
+                        {.regularization = std::make_shared<L2Decay>(0.1)})
         .minimize(loss);
   });
   DistributeTranspiler transpiler;
@@ -282,7 +283,7 @@ std::map<std::string, std::string> asked_in(const Strings& order, const ClassicN
 }
 
 TEST(Trainer, SidesMayBeAskedForInAnyOrderAndAgain) {
-  const ClassicNet net([](Var& loss) { optimizer::Adam(decayed()).minimize(loss); });
+  const ClassicNet net([](Var& loss) { optimizer::Adam(decayed_for_trainer()).minimize(loss); });
   const auto expected = asked_in({"trainer", "program", "startup", "programs"}, net);
   EXPECT_EQ(expected.size(), 4u);
   Strings order = {"program", "programs", "startup", "trainer"};
