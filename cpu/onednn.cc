@@ -156,16 +156,6 @@ bool is_reference(const char* implementation) {
   return std::string_view(implementation).starts_with("ref");
 }
 
-// The library's failures are our bugs: sizes were checked before.
-template <class F>
-auto checked(const F& call) {
-  try {
-    return call();
-  } catch (const dnnl::error& e) {
-    throw InternalError(std::string("oneDNN: ") + e.what());
-  }
-}
-
 // One primitive with its operands; pointers are set before each run.
 class Call {
  public:
@@ -201,30 +191,6 @@ Call reorder_call(const Desc& from, const Desc& to) {
 }
 constexpr size_t kFrom = 0, kTo = 1;
 
-// ---- products
-
-class Matmul : public OnednnMatmul {
- public:
-  Matmul(Call call, size_t scratchpad) : call_(std::move(call)), scratchpad_(scratchpad) {}
-  void run(const float* a, const float* b, float* c) override {
-    const OneThread one;
-    call_.set(0, a);
-    call_.set(1, b);
-    call_.set(2, c);
-    call_.set(3, thread_scratch(scratchpad_));
-    call_.run();
-  }
-
- private:
-  Call call_;
-  size_t scratchpad_;
-};
-
-Desc matrix(int64_t rows, int64_t columns, int64_t ld, bool transposed) {
-  const memory::dims strides = transposed ? memory::dims{1, ld} : memory::dims{ld, 1};
-  return Desc({rows, columns}, memory::data_type::f32, strides);
-}
-
 }  // namespace
 
 bool has_onednn() { return true; }
@@ -234,6 +200,8 @@ std::string onednn_version() {
   return std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
          std::to_string(version->patch);
 }
+
+// ---- products
 
 void onednn_gemm(const Gemm<float>& g) {
   if (g.m == 0 || g.n == 0) return;
@@ -245,29 +213,6 @@ void onednn_gemm(const Gemm<float>& g) {
   const auto status = dnnl_sgemm(g.trans_a ? 'T' : 'N', g.trans_b ? 'T' : 'N', g.m, g.n, g.k,
                                  g.alpha, g.a, g.lda, g.b, g.ldb, g.beta, g.c, g.ldc);
   if (status != dnnl_success) throw InternalError("oneDNN: a product failed to run");
-}
-
-std::unique_ptr<OnednnMatmul> OnednnMatmul::make(const Gemm<float>& g) {
-  if (std::min({g.m, g.n, g.k}) == 0) return nullptr;
-  return checked([&]() -> std::unique_ptr<OnednnMatmul> {
-    const OneThread one;
-    const Desc a = matrix(g.m, g.k, g.lda, g.trans_a), b = matrix(g.k, g.n, g.ldb, g.trans_b),
-               c = matrix(g.m, g.n, g.ldc, false);
-    dnnl::primitive_attr attr = own_scratchpad();
-    if (g.alpha != 1) attr.set_output_scales(0, {g.alpha});
-    if (g.beta != 0) {
-      dnnl::post_ops sum;
-      sum.append_sum(g.beta);
-      attr.set_post_ops(sum);
-    }
-    const dnnl::matmul::primitive_desc made(dnnl::matmul::desc(a, b, c), attr, engine());
-    if (is_reference(made.impl_info_str())) return nullptr;
-    Call call(dnnl::matmul(made), {{DNNL_ARG_SRC, a},
-                                   {DNNL_ARG_WEIGHTS, b},
-                                   {DNNL_ARG_DST, c},
-                                   {DNNL_ARG_SCRATCHPAD, made.scratchpad_desc()}});
-    return std::make_unique<Matmul>(std::move(call), made.scratchpad_desc().get_size());
-  });
 }
 
 // ---- convolutions
@@ -586,7 +531,6 @@ namespace {
 bool has_onednn() { return false; }
 std::string onednn_version() { return "not built in"; }
 void onednn_gemm(const Gemm<float>&) { not_built_in(); }
-std::unique_ptr<OnednnMatmul> OnednnMatmul::make(const Gemm<float>&) { not_built_in(); }
 std::unique_ptr<OnednnConv> OnednnConv::make(const ConvSizes&, ConvPass, std::string*) {
   not_built_in();
 }

@@ -22,16 +22,6 @@ std::string onednn_version();  // "2.6.3", or "not built in"
 // A product whose sizes are arguments: nothing is made for them.
 void onednn_gemm(const Gemm<float>& gemm);
 
-// A product made for one set of sizes, strides and beta; `sizes` is not read through its pointers.
-// Ahead of onednn_gemm where B is transposed: up to 1.7 times at a long inner dimension.
-class OnednnMatmul {
- public:
-  // Null when the library has only its reference loop for these sizes.
-  static std::unique_ptr<OnednnMatmul> make(const Gemm<float>& sizes);
-  virtual ~OnednnMatmul() = default;
-  virtual void run(const float* a, const float* b, float* c) = 0;
-};
-
 // A convolution relates an image, over which the window slides, to a map with one pixel per window.
 struct ConvSizes {
   struct Axis {

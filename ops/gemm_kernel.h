@@ -13,9 +13,9 @@ namespace trireme {
 template <class T>
 struct Product {
   GemmFn<T> run = nullptr;
-  int most_slices = 1;     // of one product, by rows
-  int64_t least_rows = 1;  // of a slice; twice as many where B is transposed
-  bool onednn = false;     // products may be made for their sizes beforehand
+  int most_slices = 1;     // of one product
+  int64_t least_rows = 1;  // of a slice
+  bool staged = false;     // runs better over copies of operands that lie awkwardly
 
   void operator()(const Gemm<T>& gemm) const { run(gemm); }
 };
@@ -50,7 +50,7 @@ KernelMake with_blas(F make) {
 template <class F>
 KernelMake with_reference(F make) {
   return typed<float, double>([make]<class T>(const KernelSite& site) {
-    return make.template operator()<T>(site, Product<T>{&reference_gemm<T>, 64});
+    return make.template operator()<T>(site, Product<T>{&reference_gemm<T>, 64, 8});
   });
 }
 

@@ -3,8 +3,8 @@
 #include <bit>
 #include <memory>
 #include <numeric>
-#include <type_traits>
 
+#include "cpu/staging.h"
 #include "ir/schema.h"
 #include "ops/gemm_kernel.h"
 
@@ -215,15 +215,8 @@ template <class T>
 struct Term {
   Gemm<T> gemm;
   int64_t a = 0, b = 0, c = 0;
-  std::shared_ptr<OnednnMatmul> made;  // for these sizes; or null
 
   void run(Product<T> product, const T* from_a, const T* from_b, T* to) const {
-    if constexpr (std::is_same_v<T, float>) {
-      if (made) {
-        made->run(from_a + a, from_b + b, to + c);
-        return;
-      }
-    }
     Gemm<T> call = gemm;
     call.a = from_a + a;
     call.b = from_b + b;
@@ -232,7 +225,7 @@ struct Term {
   }
 };
 
-// Rows of one matrix of a result: the terms that make them, in order. Chains are independent.
+// A block of one matrix of a result: the terms that make it, in order. Chains are independent.
 template <class T>
 struct Chain {
   std::vector<Term<T>> terms;
@@ -246,39 +239,55 @@ double work_of(int64_t m, int64_t n, int64_t k) {
   return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
 }
 
-// Into how many slices of rows one product is cut.
+// Into how many slices of rows and of columns one product is cut. Powers of two share out evenly
+// over the usual numbers of cores. Columns are cut only where the rows are too few.
+struct Cut {
+  int64_t rows = 1, columns = 1;
+};
+
 template <class T>
-int64_t slices_of(const Gemm<T>& gemm, const Product<T>& product) {
-  const int64_t least = product.least_rows * (gemm.trans_b ? 2 : 1);
-  const auto wanted = static_cast<int64_t>(
-      std::min(work_of(gemm.m, gemm.n, gemm.k) / kWorkPerPart, double{1 << 20}));
-  const int64_t slices = std::min({wanted, gemm.m / least, int64_t{product.most_slices}});
-  // Powers of two share out evenly over the usual numbers of cores.
-  return slices <= 1 ? 1 : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(slices)));
+Cut cut_of(const Gemm<T>& gemm, const Product<T>& product) {
+  constexpr int64_t kLeastColumns = 192;
+  const auto power_of_two = [](int64_t n) {
+    return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
+  };
+  const int64_t wanted = power_of_two(static_cast<int64_t>(std::min(
+      work_of(gemm.m, gemm.n, gemm.k) / kWorkPerPart, static_cast<double>(product.most_slices))));
+  Cut cut;
+  cut.rows = std::min(wanted, power_of_two(gemm.m / product.least_rows));
+  cut.columns = std::min(wanted / cut.rows, power_of_two(gemm.n / kLeastColumns));
+  return cut;
+}
+
+// Where slice `index` of `count` begins: the library's inner loops take `block` at a time.
+int64_t slice_begin(int64_t size, int64_t index, int64_t count, int64_t block) {
+  const int64_t blocks = (size + block - 1) / block;
+  return std::min(size, blocks * index / count * block);
 }
 
 // What a product's operands become, term by term: sizes with beta, and the beginnings in elements.
 template <class T>
 std::vector<Chain<T>> chains_of(const std::vector<std::vector<Term<T>>>& matrices,
-                                const Product<T>& product, bool sizes_stay) {
+                                const Product<T>& product) {
+  constexpr int64_t kRowBlock = 8, kColumnBlock = 48;
   std::vector<Chain<T>> chains;
   for (const std::vector<Term<T>>& terms : matrices) {
-    const int64_t slices = slices_of(terms.front().gemm, product);
-    for (int64_t slice = 0; slice < slices; ++slice) {
+    const Gemm<T>& whole = terms.front().gemm;
+    const Cut cut = cut_of(whole, product);
+    for (int64_t slice = 0; slice < cut.rows * cut.columns; ++slice) {
+      const int64_t r = slice / cut.columns, c = slice % cut.columns;
+      const int64_t row = slice_begin(whole.m, r, cut.rows, kRowBlock);
+      const int64_t column = slice_begin(whole.n, c, cut.columns, kColumnBlock);
       Chain<T> chain;
-      for (const Term<T>& whole : terms) {
-        const int64_t m = whole.gemm.m;
-        const int64_t begin = m * slice / slices, end = m * (slice + 1) / slices;
-        Term<T> term = whole;
-        term.gemm.m = end - begin;
-        term.a += whole.gemm.trans_a ? begin : begin * whole.gemm.lda;
-        term.c += begin * whole.gemm.ldc;
-        if constexpr (std::is_same_v<T, float>) {
-          const bool pays = term.gemm.trans_b && term.gemm.k >= 64 && !is_tiny(term.gemm);
-          if (product.onednn && sizes_stay && pays) term.made = OnednnMatmul::make(term.gemm);
-        }
-        chain.work += work_of(term.gemm.m, term.gemm.n, term.gemm.k);
-        chain.terms.push_back(std::move(term));
+      for (Term<T> term : terms) {
+        Gemm<T>& g = term.gemm;
+        g.m = slice_begin(whole.m, r + 1, cut.rows, kRowBlock) - row;
+        g.n = slice_begin(whole.n, c + 1, cut.columns, kColumnBlock) - column;
+        term.a += g.trans_a ? row : row * g.lda;
+        term.b += g.trans_b ? column * g.ldb : column;
+        term.c += row * g.ldc + column;
+        chain.work += work_of(g.m, g.n, g.k);
+        chain.terms.push_back(term);
       }
       chains.push_back(std::move(chain));
     }
@@ -286,12 +295,156 @@ std::vector<Chain<T>> chains_of(const std::vector<std::vector<Term<T>>>& matrice
   return chains;
 }
 
-// One result of a site: its chains, and the positions of its operands.
+// An operand whose matrices are copied into scratch before the products read them there.
+struct Staged {
+  int at = 0;                                   // operand
+  int64_t matrices = 0, rows = 0, columns = 0;  // as stored
+  bool turned = false;
+  int64_t first = 0;  // in scratch, in elements
+
+  int64_t pitch() const { return staging_pitch(turned ? rows : columns); }
+  int64_t matrix_size() const { return (turned ? columns : rows) * pitch(); }
+  int64_t size() const { return matrices * matrix_size(); }
+  int64_t strips() const { return (rows + kStrip - 1) / kStrip; }
+  // Rows [strip * kStrip, ...) of one matrix.
+  void run(int64_t piece, const float* from, float* to) const {
+    const int64_t matrix = piece / strips(), row = piece % strips() * kStrip;
+    const StoredRows source{from + (matrix * rows + row) * columns, std::min(kStrip, rows - row),
+                            columns, columns};
+    to += matrix * matrix_size();
+    if (turned) {
+      turn_rows(source, to + row, pitch());
+    } else {
+      copy_rows(source, to + row * pitch(), pitch());
+    }
+  }
+
+  static constexpr int64_t kStrip = 64;
+};
+
+// One result of a site: its chains, and where its operands are: by position, or in scratch.
 template <class T>
 struct Result {
-  int a_at = 0, b_at = 0, out_at = 0;
+  struct Operand {
+    int at = 0;
+    int64_t staged = -1;  // elements from the beginning of scratch; -1: as it stands
+    const T* in(const KernelArgs& k) const {
+      return staged < 0 ? k.in<T>(at) : reinterpret_cast<const T*>(k.scratch) + staged;
+    }
+  };
+  Operand a, b;
+  int out_at = 0;
   std::vector<Chain<T>> chains;
 };
+
+// The products of one site, and the copies that are made before them.
+template <class T>
+class Products {
+ public:
+  explicit Products(Product<T> product) : product_(product) {}
+
+  // `matrices`: the terms of each matrix of the result at `out_at`.
+  void add(int a_at, int b_at, int out_at, std::vector<std::vector<Term<T>>> matrices) {
+    Result<T> result{.a = {a_at}, .b = {b_at}, .out_at = out_at};
+    if (product_.staged && !matrices.empty()) {
+      stage_a(result.a, matrices);
+      stage_b(result.b, matrices);
+    }
+    result.chains = chains_of(matrices, product_);
+    results_.push_back(std::move(result));
+  }
+
+  BoundKernel kernel() &&;
+
+ private:
+  // Elements that may be copied: turned ones pay at every size, and scratch is to stay moderate;
+  // the others pay only as long as the copy stays in the cache.
+  static constexpr int64_t kMostTurned = 16 << 20, kMostSpread = 2 << 20;
+  // A copy costs 0.1 ns an element. It pays where this many rows or columns are multiplied by it.
+  static constexpr int64_t kTurnedPays = 32, kSpreadPays = 256;
+  // Rows a multiple of a page apart: a block of a column has room in one set of the cache alone.
+  static bool pages_apart(int64_t pitch) { return pitch % (4096 / sizeof(T)) == 0; }
+
+  static int64_t term_count(const std::vector<std::vector<Term<T>>>& matrices) {
+    int64_t count = 0;
+    for (const auto& terms : matrices) count += std::ssize(terms);
+    return count;
+  }
+
+  template <class Begin>
+  int64_t stage(Staged staged, std::vector<std::vector<Term<T>>>& matrices, Begin begin) {
+    const int64_t stored = staged.rows * staged.columns;
+    for (auto& terms : matrices) {
+      for (Term<T>& term : terms) {
+        staged.matrices = std::max(staged.matrices, begin(term) / stored + 1);
+        begin(term) = begin(term) / stored * staged.matrix_size();
+      }
+    }
+    staged.first = scratch_;
+    scratch_ += staged.size();
+    staged_.push_back(staged);
+    return staged.first;
+  }
+
+  void stage_a(typename Result<T>::Operand& a, std::vector<std::vector<Term<T>>>& matrices) {
+    const Gemm<T> g = matrices[0][0].gemm;
+    if (!g.trans_a || !pages_apart(g.lda) || g.n < kSpreadPays) return;
+    if (g.m * g.k * term_count(matrices) > kMostSpread) return;
+    const Staged staged{.at = a.at, .rows = g.k, .columns = g.m};
+    a.staged = stage(staged, matrices, [](Term<T>& term) -> int64_t& { return term.a; });
+    for (auto& terms : matrices) {
+      for (Term<T>& term : terms) term.gemm.lda = staged.pitch();
+    }
+  }
+
+  void stage_b(typename Result<T>::Operand& b, std::vector<std::vector<Term<T>>>& matrices) {
+    const Gemm<T> g = matrices[0][0].gemm;
+    const bool turned = g.trans_b;
+    if (!turned && !pages_apart(g.ldb)) return;
+    if (g.m < (turned ? kTurnedPays : kSpreadPays) || is_tiny(g)) return;
+    if (g.k * g.n * term_count(matrices) > (turned ? kMostTurned : kMostSpread)) return;
+    const Staged staged{
+        .at = b.at, .rows = turned ? g.n : g.k, .columns = turned ? g.k : g.n, .turned = turned};
+    b.staged = stage(staged, matrices, [](Term<T>& term) -> int64_t& { return term.b; });
+    for (auto& terms : matrices) {
+      for (Term<T>& term : terms) {
+        term.gemm.ldb = staged.pitch();
+        term.gemm.trans_b = false;
+      }
+    }
+  }
+
+  Product<T> product_;
+  std::vector<Result<T>> results_;
+  std::vector<Staged> staged_;
+  int64_t scratch_ = 0;  // elements
+};
+
+// Pieces of all copies, shared out over the parts.
+BoundKernel run_staging(std::vector<Staged> staged) {
+  int64_t pieces = 0, elements = 0;
+  for (const Staged& copy : staged) {
+    pieces += copy.matrices * copy.strips();
+    elements += copy.size();
+  }
+  constexpr int64_t kElementsPerPart = 32768, kMostParts = 16;
+  const int64_t parts =
+      std::clamp<int64_t>(elements / kElementsPerPart, 1, std::min(pieces, kMostParts));
+  return BoundKernel(
+      [staged = std::move(staged), pieces](const KernelArgs& k) {
+        auto [begin, end] = k.range(pieces);
+        for (const Staged& copy : staged) {
+          const int64_t own = copy.matrices * copy.strips();
+          float* to = reinterpret_cast<float*>(k.scratch) + copy.first;
+          for (int64_t piece = begin; piece < std::min(end, own); ++piece) {
+            copy.run(piece, k.in<float>(copy.at), to);
+          }
+          begin = std::max<int64_t>(begin - own, 0);
+          end -= own;
+        }
+      },
+      static_cast<int>(parts));
+}
 
 // Parts take whole chains, those of the first result first.
 template <class T>
@@ -312,8 +465,8 @@ BoundKernel run_chains(std::vector<Result<T>> results, Product<T> product) {
           const auto size = static_cast<int64_t>(result.chains.size());
           const int64_t last = std::min(end, size);
           if (begin < last) {
-            const T* a = k.in<T>(result.a_at);
-            const T* b = k.in<T>(result.b_at);
+            const T* a = result.a.in(k);
+            const T* b = result.b.in(k);
             T* out = k.out<T>(result.out_at);
             for (int64_t c = begin; c < last; ++c) {
               for (const Term<T>& term : result.chains[static_cast<size_t>(c)].terms) {
@@ -328,9 +481,14 @@ BoundKernel run_chains(std::vector<Result<T>> results, Product<T> product) {
       product.most_slices > 1 ? parts : 1);
 }
 
-// Rows that come from sequences are another number at every step.
-bool sizes_stay(const KernelSite& site) {
-  return site.in("X").lod.empty() && site.in("Y").lod.empty();
+template <class T>
+BoundKernel Products<T>::kernel() && {
+  BoundKernel products = run_chains(std::move(results_), product_);
+  if (staged_.empty()) return products;
+  BoundKernel made = run_staging(std::move(staged_));
+  made.then.push_back(std::move(products));
+  made.scratch = static_cast<size_t>(scratch_) * sizeof(T);
+  return made;
 }
 
 template <class T>
@@ -350,11 +508,11 @@ BoundKernel forward(const KernelSite& site, OperandsOf operands, Product<T> prod
                  .a = plan.x_of[static_cast<size_t>(b)] * plan.m * plan.k,
                  .b = plan.y_of[static_cast<size_t>(b)] * plan.k * plan.n,
                  .c = b * plan.m * plan.n};
-    matrices.push_back({std::move(term)});
+    matrices.push_back({term});
   }
-  std::vector<Result<T>> results;
-  results.push_back({0, 1, 0, chains_of(matrices, product, sizes_stay(site))});
-  return run_chains(std::move(results), product);
+  Products<T> products(product);
+  products.add(0, 1, 0, std::move(matrices));
+  return std::move(products).kernel();
 }
 
 // One term of X@GRAD or Y@GRAD, in the layout the operand is stored in. The operands are those of
@@ -422,20 +580,19 @@ BoundKernel backward(const KernelSite& site, OperandsOf operands, Product<T> pro
   const int x_at = site.position("X"), y_at = site.position("Y");
   const int out_grad_at = site.position("Out@GRAD");
   const int64_t x_size = plan.m * plan.k, y_size = plan.k * plan.n;
-  std::vector<Result<T>> results;
+  Products<T> products(product);
   const auto add = [&](std::string_view slot, int other_at, const Gemm<T>& sizes,
                        const std::vector<int64_t>& matrix_of, const std::vector<int64_t>& other_of,
                        int64_t matrix_size, int64_t other_size, bool gradient_first) {
     if (!site.wants(slot)) return;
-    const auto matrices =
-        terms_by_matrix(plan, sizes, matrix_of, other_of, matrix_size, other_size, gradient_first);
-    results.push_back({gradient_first ? out_grad_at : other_at,
-                       gradient_first ? other_at : out_grad_at, site.out_position(slot),
-                       chains_of(matrices, product, sizes_stay(site))});
+    products.add(
+        gradient_first ? out_grad_at : other_at, gradient_first ? other_at : out_grad_at,
+        site.out_position(slot),
+        terms_by_matrix(plan, sizes, matrix_of, other_of, matrix_size, other_size, gradient_first));
   };
   add("X@GRAD", y_at, x_grad_term<T>(plan), plan.x_of, plan.y_of, x_size, y_size, !plan.trans_x);
   add("Y@GRAD", x_at, y_grad_term<T>(plan), plan.y_of, plan.x_of, y_size, x_size, plan.trans_y);
-  return run_chains(std::move(results), product);
+  return std::move(products).kernel();
 }
 
 OpSchema& product_row(OpSchema& row, OperandsOf operands) {

@@ -213,18 +213,25 @@ TEST(Kernels, ConvolutionsOfTrainingSizesAgree) {
   }
 }
 
+// Cut by rows and by columns, operands copied beforehand because they are transposed or lie pages
+// apart, stacks.
 TEST(Kernels, ProductsOfTrainingSizesAgree) {
-  const int64_t sizes[][3] = {{64, 200, 784}, {100, 256, 515}, {37, 130, 70}, {256, 64, 40}};
-  for (const auto& [m, n, k] : sizes) {
+  const int64_t sizes[][4] = {{1, 64, 200, 784}, {1, 100, 256, 515}, {1, 37, 130, 70},
+                              {1, 256, 64, 40},  {1, 264, 1024, 40}, {1, 1024, 264, 33},
+                              {1, 17, 2000, 60}, {3, 37, 130, 70}};
+  for (const auto& [stack, m, n, k] : sizes) {
+    const auto matrices = [count = stack](int64_t rows, int64_t columns) {
+      return count == 1 ? Shape{rows, columns} : Shape{count, rows, columns};
+    };
     for (const bool x : {false, true}) {
       for (const bool y : {false, true}) {
         SCOPED_TRACE(cat(m, " x ", n, " x ", k, x ? " X turned" : "", y ? " Y turned" : ""));
         Draw draw(9);
         const Attrs attrs{{"transpose_X", x}, {"transpose_Y", y}, {"alpha", 0.5f}};
-        Tensors operands{{"X", {draw.uniform(x ? Shape{k, m} : Shape{m, k})}},
-                         {"Y", {draw.uniform(y ? Shape{n, k} : Shape{k, n})}}};
+        Tensors operands{{"X", {draw.uniform(x ? matrices(k, m) : matrices(m, k))}},
+                         {"Y", {draw.uniform(y ? matrices(n, k) : matrices(k, n))}}};
         compare_in_float32("matmul", operands, attrs, 2e-5);
-        operands["Out@GRAD"] = {draw.uniform({m, n})};
+        operands["Out@GRAD"] = {draw.uniform(matrices(m, n))};
         compare_in_float32("matmul_grad", operands, attrs, 2e-5);
       }
     }
