@@ -174,10 +174,18 @@ class LoopMaker {
   FusedLoop loop_;
 };
 
+// Asks for the tile after this one: the hardware looks ahead only within a page, and a tile is as
+// long as one.
+void ask_for(const float* tile) {
+  constexpr int64_t kLine = 16;
+  for (int64_t i = 0; i < kTile; i += kLine) __builtin_prefetch(tile + i, 0, 2);
+}
+
 void load_tile(const KernelArgs& k, const FusedLoop::Load& load, float** registers, int64_t first,
                int64_t n) {
   if (!load.walk && !load.mask) {
     registers[load.reg] = const_cast<float*>(k.in<float>(load.input)) + first;
+    ask_for(registers[load.reg] + kTile);
     return;
   }
   float* tile = registers[load.reg];

@@ -1,8 +1,11 @@
-// Optimizers of programs of every day: sgd, momentum, adam. Dense updates are
-// bodies; updates from a SelectedRows gradient are kernels that leave the same numbers.
+// Optimizers of programs of every day: sgd, momentum, adam. Dense updates are bodies, save adam's:
+// its many steps run at memory speed only as one loop. Updates from a SelectedRows gradient are
+// kernels that leave the same numbers.
 #include <algorithm>
 #include <cmath>
 
+#include "cpu/updates.h"
+#include "ops/loops.h"
 #include "ops/optimizer_rules.h"
 
 namespace trireme {
@@ -76,59 +79,85 @@ KernelFn momentum_sparse(const KernelSite& site) {
   };
 }
 
-// The bias corrections are folded into the step and into epsilon:
-// step = lr * sqrt(1 - Beta2Pow) / (1 - Beta1Pow), epsilon * sqrt(1 - Beta2Pow).
-void adam_body(Body& b) {
-  const Expr param = b.in("Param"), grad = b.in("Grad");
-  const auto number = [&](std::string_view slot, std::string_view attr) {
-    return b.has(slot) ? scalar(b, slot) : constant(param, b.attr<float>(attr));
-  };
-  const Expr beta1 = number("Beta1Tensor", "beta1"), beta2 = number("Beta2Tensor", "beta2");
-  const Expr epsilon = number("EpsilonTensor", "epsilon");
-  const Expr beta1_pow = scalar(b, "Beta1Pow"), beta2_pow = scalar(b, "Beta2Pow");
-  const Expr moment1 = beta1 * b.in("Moment1") + (1.0 - beta1) * grad;
-  const Expr moment2 = beta2 * b.in("Moment2") + (1.0 - beta2) * grad * grad;
-  const Expr correction = sqrt(1.0 - beta2_pow);
-  const Expr step = scalar(b, "LearningRate") * correction / (1.0 - beta1_pow);
-  b.out("ParamOut") = param - step * (moment1 / (sqrt(moment2) + epsilon * correction));
-  b.out("Moment1Out") = moment1;
-  b.out("Moment2Out") = moment2;
-  b.out("Beta1PowOut") =
-      reshape_like(cast(beta1_pow * beta1, b.in("Beta1Pow").dtype()), b.in("Beta1Pow"));
-  b.out("Beta2PowOut") =
-      reshape_like(cast(beta2_pow * beta2, b.in("Beta2Pow").dtype()), b.in("Beta2Pow"));
+struct AdamSlots {
+  int param, grad, rate, moment1, moment2, beta1_pow, beta2_pow, beta1, beta2, epsilon;
+  int param_out, moment1_out, moment2_out, beta1_pow_out, beta2_pow_out;
+};
+
+// The numbers of one step of one parameter, once the gradient is known to fit.
+class AdamNumbers {
+ public:
+  explicit AdamNumbers(const KernelSite& site)
+      : at{site.position("Param"),          site.position("Grad"),
+           site.position("LearningRate"),   site.position("Moment1"),
+           site.position("Moment2"),        site.position("Beta1Pow"),
+           site.position("Beta2Pow"),       site.position("Beta1Tensor"),
+           site.position("Beta2Tensor"),    site.position("EpsilonTensor"),
+           site.out_position("ParamOut"),   site.out_position("Moment1Out"),
+           site.out_position("Moment2Out"), site.out_position("Beta1PowOut"),
+           site.out_position("Beta2PowOut")},
+        beta1_(site.attr<float>("beta1")),
+        beta2_(site.attr<float>("beta2")),
+        epsilon_(site.attr<float>("epsilon")) {}
+
+  // The bias corrections are folded into the step and into epsilon:
+  // step = lr * sqrt(1 - Beta2Pow) / (1 - Beta1Pow), epsilon * sqrt(1 - Beta2Pow).
+  template <class T>
+  AdamStep<T> step(const KernelArgs& k) const {
+    const auto beta1_pow = static_cast<T>(scalar(k, at.beta1_pow));
+    const auto beta2_pow = static_cast<T>(scalar(k, at.beta2_pow));
+    const T correction = std::sqrt(1 - beta2_pow);
+    return {.beta1 = number<T>(k, at.beta1, beta1_),
+            .beta2 = number<T>(k, at.beta2, beta2_),
+            .step = static_cast<T>(scalar(k, at.rate)) * correction / (1 - beta1_pow),
+            .epsilon = number<T>(k, at.epsilon, epsilon_) * correction};
+  }
+
+  // After the step: the powers may be in the memory of those that it reads.
+  template <class T>
+  void write_powers(const KernelArgs& k) const {
+    const auto next = [&](int pow, int beta, float attr, int out) {
+      set_scalar(k, out, static_cast<T>(scalar(k, pow)) * number<T>(k, beta, attr));
+    };
+    next(at.beta1_pow, at.beta1, beta1_, at.beta1_pow_out);
+    next(at.beta2_pow, at.beta2, beta2_, at.beta2_pow_out);
+  }
+
+  AdamSlots at;
+
+ private:
+  template <class T>
+  static T number(const KernelArgs& k, int slot, float attr) {
+    return static_cast<T>(k.has_in(slot) ? scalar(k, slot) : double{attr});
+  }
+  float beta1_, beta2_, epsilon_;
+};
+
+template <class T>
+BoundKernel adam_dense(const KernelSite& site) {
+  const AdamNumbers numbers(site);
+  const int64_t count = site.in("Param").shape.count();
+  BoundKernel kernel(
+      [numbers, count](const KernelArgs& k) {
+        const AdamSlots& at = numbers.at;
+        const auto [begin, end] = k.range(count);
+        numbers.template step<T>(k).run(
+            {k.in<T>(at.param), k.in<T>(at.grad), k.in<T>(at.moment1), k.in<T>(at.moment2)},
+            {k.out<T>(at.param_out), k.out<T>(at.moment1_out), k.out<T>(at.moment2_out)}, begin,
+            end);
+      },
+      parts_for(count));
+  kernel.then.emplace_back([numbers](const KernelArgs& k) { numbers.template write_powers<T>(k); });
+  return kernel;
 }
 
 template <class T>
 KernelFn adam_sparse(const KernelSite& site) {
-  struct Slots {
-    int param, grad, rate, moment1, moment2, beta1_pow, beta2_pow, beta1, beta2, epsilon;
-    int param_out, moment1_out, moment2_out, beta1_pow_out, beta2_pow_out;
-  };
-  const Slots at{
-      site.position("Param"),           site.position("Grad"),
-      site.position("LearningRate"),    site.position("Moment1"),
-      site.position("Moment2"),         site.position("Beta1Pow"),
-      site.position("Beta2Pow"),        site.position("Beta1Tensor"),
-      site.position("Beta2Tensor"),     site.position("EpsilonTensor"),
-      site.out_position("ParamOut"),    site.out_position("Moment1Out"),
-      site.out_position("Moment2Out"),  site.out_position("Beta1PowOut"),
-      site.out_position("Beta2PowOut"),
-  };
-  const float beta1_attr = site.attr<float>("beta1"), beta2_attr = site.attr<float>("beta2");
-  const float epsilon_attr = site.attr<float>("epsilon");
   // Lazy: rows without a gradient stay as they are, moments too.
   const bool lazy = site.attr<bool>("lazy_mode");
-  return [=](const KernelArgs& k) {
-    const auto number = [&](int slot, float attr) {
-      return static_cast<T>(k.has_in(slot) ? scalar(k, slot) : double{attr});
-    };
-    const T beta1 = number(at.beta1, beta1_attr), beta2 = number(at.beta2, beta2_attr);
-    const auto beta1_pow = static_cast<T>(scalar(k, at.beta1_pow));
-    const auto beta2_pow = static_cast<T>(scalar(k, at.beta2_pow));
-    const T correction = std::sqrt(1 - beta2_pow);
-    const T step = static_cast<T>(scalar(k, at.rate)) * correction / (1 - beta1_pow);
-    const T epsilon = number(at.epsilon, epsilon_attr) * correction;
+  return [lazy, numbers = AdamNumbers(site)](const KernelArgs& k) {
+    const AdamSlots& at = numbers.at;
+    const AdamStep<T> s = numbers.template step<T>(k);
     const SelectedRows merged = merged_grad(k, at.grad, k.in(at.param));
     copy_through(k, at.param, at.param_out);
     copy_through(k, at.moment1, at.moment1_out);
@@ -137,12 +166,11 @@ KernelFn adam_sparse(const KernelSite& site) {
     T* m1 = k.out<T>(at.moment1_out);
     T* m2 = k.out<T>(at.moment2_out);
     for_each_element<T>(merged, k.in(at.param), lazy, [&](int64_t i, T g) {
-      m1[i] = beta1 * m1[i] + (1 - beta1) * g;
-      m2[i] = beta2 * m2[i] + (1 - beta2) * g * g;
-      p[i] -= step * (m1[i] / (std::sqrt(m2[i]) + epsilon));
+      m1[i] = s.beta1 * m1[i] + (1 - s.beta1) * g;
+      m2[i] = s.beta2 * m2[i] + (1 - s.beta2) * g * g;
+      p[i] -= s.step * (m1[i] / (std::sqrt(m2[i]) + s.epsilon));
     });
-    set_scalar(k, at.beta1_pow_out, beta1_pow * beta1);
-    set_scalar(k, at.beta2_pow_out, beta2_pow * beta2);
+    numbers.template write_powers<T>(k);
   };
 }
 
@@ -228,9 +256,9 @@ void register_optimizer_basic(Registry& ops) {
         op.set_out_like("Beta1PowOut", op.in("Beta1Pow"));
         op.set_out_like("Beta2PowOut", op.in("Beta2Pow"));
       })
-      .body(adam_body)
       .kernel(sparse_update([]<class T>(const KernelSite& s) { return adam_sparse<T>(s); }),
               "sparse_gradient")
+      .kernel(typed<float, double>([]<class T>(const KernelSite& s) { return adam_dense<T>(s); }))
       .inplace("Param", "ParamOut")
       .inplace("Moment1", "Moment1Out")
       .inplace("Moment2", "Moment2Out")
