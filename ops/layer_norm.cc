@@ -1,4 +1,5 @@
 // layer_norm: the trailing dimensions of each row are normalised together.
+#include "cpu/independent.h"
 #include "ir/schema.h"
 #include "ops/moments.h"
 
@@ -31,6 +32,16 @@ void layer_norm_shape(OpView& op) {
   op.set_out("Variance", x.dtype, Shape{rows});
 }
 
+// Calls f with the parameter as an array: its numbers, or the one that it has where it is absent.
+template <class T, class F>
+void with_values(const Parameter<T>& parameter, const F& f) {
+  if (parameter.values) {
+    f([values = parameter.values](int64_t i) { return values[i]; });
+  } else {
+    f([absent = parameter.absent](int64_t) { return absent; });
+  }
+}
+
 template <class T>
 BoundKernel layer_norm(const KernelSite& site) {
   const Layer layer(site, site.in("X").shape);
@@ -40,23 +51,76 @@ BoundKernel layer_norm(const KernelSite& site) {
             variance_at = site.out_position("Variance");
   return BoundKernel(
       [=](const KernelArgs& k) {
-        const T* x = k.in<T>(0);
-        const Parameter<T> scale(k, scale_at, T(1)), bias(k, bias_at, T(0));
+        const Parameter<T> scales(k, scale_at, T(1)), biases(k, bias_at, T(0));
         const auto [begin, end] = k.range(layer.rows);
         for (int64_t r = begin; r < end; ++r) {
-          const Strip row = layer.row(r);
-          const Moments found = moments(row, x);
+          const Moments found = moments(layer.row(r), k.in<T>(0));
           if (k.has_out(mean_at)) k.out<T>(mean_at)[r] = static_cast<T>(found.mean);
           if (k.has_out(variance_at)) k.out<T>(variance_at)[r] = static_cast<T>(found.variance);
           const auto mean = static_cast<T>(found.mean);
           const auto inverse = static_cast<T>(inverse_of(found.variance, epsilon));
-          T* y = k.out<T>(y_at);
-          row.each([&](int64_t i) {
-            y[i] = (x[i] - mean) * inverse * scale[i - row.first] + bias[i - row.first];
+          const T* x = k.in<T>(0) + r * layer.columns;
+          T* y = k.out<T>(y_at) + r * layer.columns;
+          with_values(scales, [&](auto scale) {
+            with_values(biases, [&](auto bias) {
+              vectorised([=, n = layer.columns] {
+                TRIREME_INDEPENDENT
+                for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * inverse * scale(i) + bias(i);
+              });
+            });
           });
         }
       },
       norm_parts(layer.rows, layer.rows * layer.columns));
+}
+
+// X@GRAD of one row.
+template <class T>
+void row_grad(const T* x, const T* grad, const Parameter<T>& scales, double mean, double inverse,
+              int64_t n, T* x_grad) {
+  const auto row_mean = static_cast<T>(mean), factor = static_cast<T>(inverse);
+  with_values(scales, [&](auto scale) {
+    const Strip row{.inner = n};
+    const auto arriving = [=](int64_t i) { return static_cast<double>(grad[i] * scale(i)); };
+    const auto weighted = [=](int64_t i) {
+      return arriving(i) * static_cast<double>((x[i] - row_mean) * factor);
+    };
+    const auto count = static_cast<double>(n);
+    const auto common = static_cast<T>(strip_sum<T>(row, arriving) / count);
+    const auto slope = static_cast<T>(strip_sum<T>(row, weighted) / count);
+    vectorised([=] {
+      TRIREME_INDEPENDENT
+      for (int64_t i = 0; i < n; ++i) {
+        x_grad[i] = factor * (grad[i] * scale(i) - common - (x[i] - row_mean) * factor * slope);
+      }
+    });
+  });
+}
+
+// Scale@GRAD and Bias@GRAD of columns [begin, end): row after row is added to their sums.
+template <class T, class Inverse>
+void column_grads(const Layer& layer, const T* x, const T* grad, const T* mean,
+                  const Inverse& inverse, int64_t begin, int64_t end, T* scale_grad, T* bias_grad) {
+  constexpr int64_t kBlock = 64;
+  for (int64_t first = begin; first < end; first += kBlock) {
+    const int64_t n = std::min(kBlock, end - first);
+    double sums[kBlock] = {}, weighted[kBlock] = {};
+    for (int64_t r = 0; r < layer.rows; ++r) {
+      const int64_t at = r * layer.columns + first;
+      vectorised(
+          [&sums, &weighted, n, x = x + at, grad = grad + at, mean = mean[r], factor = inverse(r)] {
+            for (int64_t i = 0; i < n; ++i) {
+              const auto arriving = static_cast<double>(grad[i]);
+              sums[i] += arriving;
+              weighted[i] += arriving * static_cast<double>(x[i] - mean) * factor;
+            }
+          });
+    }
+    for (int64_t i = 0; i < n; ++i) {
+      if (scale_grad) scale_grad[first + i] = static_cast<T>(weighted[i]);
+      if (bias_grad) bias_grad[first + i] = static_cast<T>(sums[i]);
+    }
+  }
 }
 
 // X@GRAD is cut by rows, the parameters' gradients by columns.
@@ -82,26 +146,16 @@ BoundKernel layer_norm_grad(const KernelSite& site) {
         if (k.has_out(x_grad_at)) {
           const auto [begin, end] = k.range(layer.rows);
           for (int64_t r = begin; r < end; ++r) {
-            const Strip row = layer.row(r);
-            const auto factor = static_cast<T>(inverse(r));
-            strip_grad<T>(
-                row, grad, scale, inverse(r), [&](int64_t i) { return (x[i] - mean[r]) * factor; },
-                [&](int64_t i) { return i - row.first; }, k.out<T>(x_grad_at));
+            const int64_t at = r * layer.columns;
+            row_grad(x + at, grad + at, scale, static_cast<double>(mean[r]), inverse(r),
+                     layer.columns, k.out<T>(x_grad_at) + at);
           }
         }
         if (!k.has_out(scale_grad_at) && !k.has_out(bias_grad_at)) return;
         const auto [begin, end] = k.range(layer.columns);
-        for (int64_t c = begin; c < end; ++c) {
-          double sum = 0, weighted = 0;
-          for (int64_t r = 0; r < layer.rows; ++r) {
-            const int64_t i = r * layer.columns + c;
-            sum += static_cast<double>(grad[i]);
-            weighted +=
-                static_cast<double>(grad[i]) * static_cast<double>(x[i] - mean[r]) * inverse(r);
-          }
-          if (k.has_out(scale_grad_at)) k.out<T>(scale_grad_at)[c] = static_cast<T>(weighted);
-          if (k.has_out(bias_grad_at)) k.out<T>(bias_grad_at)[c] = static_cast<T>(sum);
-        }
+        column_grads(layer, x, grad, mean, inverse, begin, end,
+                     k.has_out(scale_grad_at) ? k.out<T>(scale_grad_at) : nullptr,
+                     k.has_out(bias_grad_at) ? k.out<T>(bias_grad_at) : nullptr);
       },
       norm_parts(std::min(layer.rows, layer.columns), layer.rows * layer.columns));
 }
