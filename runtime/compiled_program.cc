@@ -109,7 +109,7 @@ void CompiledProgram::with_data_parallel(const DataParallel& options) {
                   "the program has gradients, but no op starts them from a loss")
           .fix("call minimize or append_backward on the loss of this program");
     }
-    const std::string gradient = (*loss)->output("Out").at(0);
+    const std::string& gradient = loss_gradient_ = (*loss)->output("Out").at(0);
     if (!options.loss_name.empty() && grad_name(options.loss_name) != gradient) {
       throw Error(cat("loss_name is ", options.loss_name, ", but the gradients start from ",
                       gradient.substr(0, gradient.size() - kGradSuffix.size())))
@@ -121,6 +121,15 @@ void CompiledProgram::with_data_parallel(const DataParallel& options) {
   devices_ = static_cast<int>(options.places.size());
   from_environment_ = options.places.empty();
   data_parallel_ = true;
+}
+
+// Only Customized leaves the loss's gradient to the caller; any other strategy would overwrite it.
+void CompiledProgram::check_loss_gradient(const Feeds& feeds) const {
+  if (build_.gradient_scale_strategy == GradientScaleStrategy::customized) return;
+  if (loss_gradient_.empty() || !feeds.contains(loss_gradient_)) return;
+  throw Error(
+      cat("feed gives ", loss_gradient_, ", which BuildStrategy.gradient_scale_strategy computes"))
+      .fix("set gradient_scale_strategy to GradientScaleStrategy.Customized, or do not feed it");
 }
 
 int CompiledProgram::devices() const {
@@ -153,6 +162,7 @@ std::vector<Replicas::Result> CompiledProgram::run(Executor& executor, const Fee
                                                    const std::vector<std::string>& fetches,
                                                    RunOptions options) {
   take_places(executor.place().device);
+  check_loss_gradient(feeds);
   if (shards() == 1) return run(executor, std::vector<Feeds>{feeds}, fetches, std::move(options));
   int used = shards();
   const std::set<std::string> whole = persistable_feeds(*program_, feeds);
@@ -190,6 +200,7 @@ std::vector<Replicas::Result> CompiledProgram::run(Executor& executor,
     throw Error(cat("feed is a list of ", feeds.size(), " for ", wanted, " devices"))
         .fix("give one dict per device");
   }
+  for (const Feeds& one : feeds) check_loss_gradient(one);
   return executor.run_parallel(*program_, feeds, fetches, parallel_options(),
                                with_threads(std::move(options)));
 }

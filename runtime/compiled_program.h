@@ -58,12 +58,14 @@ class CompiledProgram {
   RunOptions with_threads(RunOptions options) const;
   Executor::ParallelOptions parallel_options() const;
   void take_places(Device kind) const;
+  void check_loss_gradient(const Feeds& feeds) const;
   int shards() const;  // into how many pieces a batch is cut
 
   std::shared_ptr<Program> program_;
   BuildStrategy build_;
   ExecutionStrategy exec_;
   bool data_parallel_ = false;
+  std::string loss_gradient_;      // the variable, where the program trains
   bool from_environment_ = false;  // no places were given
   mutable int devices_ = 0;        // 0: not yet known
 };

@@ -14,6 +14,7 @@
 #include "core/warning.h"
 #include "runtime/check_passes.h"
 #include "runtime/feed_split.h"
+#include "runtime/overwritten_feeds.h"
 
 namespace trireme {
 namespace {
@@ -251,6 +252,7 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
     graph = lower(program, request);
   }
 
+  warn_of_overwritten_feeds(graph);
   if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_before");
   auto compiled = std::make_shared<Compiled>();
   for (const auto& feed : graph.feeds) compiled->feed_names.push_back(feed.name);

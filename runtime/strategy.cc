@@ -166,6 +166,12 @@ std::vector<Knob> explain(const ExecutionStrategy& s) {
 }
 
 void check(const BuildStrategy& strategy) { refuse(explain(strategy), "BuildStrategy"); }
-void check(const ExecutionStrategy& strategy) { refuse(explain(strategy), "ExecutionStrategy"); }
+void check(const ExecutionStrategy& strategy) {
+  refuse(explain(strategy), "ExecutionStrategy");
+  if (strategy.num_threads < 0) {
+    throw Error(cat("ExecutionStrategy.num_threads is ", strategy.num_threads))
+        .fix("give the most threads to use, or 0 for all cores");
+  }
+}
 
 }  // namespace trireme

@@ -26,6 +26,15 @@ PROGRAMS = [
 ]
 
 
+def test_demo_says_what_each_device_did():
+    run = subprocess.run([sys.executable, os.path.join(ROOT, 'examples', 'demo.py')],
+                         capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stdout + run.stderr
+    for device in (0, 1):
+        assert f'device {device}: 14080 samples, mean loss' in run.stdout
+    assert 'Accuracy on 360 digits it has not seen' in run.stdout
+
+
 @pytest.mark.parametrize('command', PROGRAMS, ids=' '.join)
 def test_example_reaches_its_goal(command):
     script = os.path.join(ROOT, 'examples', 'fluid', command[0])

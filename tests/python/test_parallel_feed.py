@@ -1,4 +1,6 @@
 """Feeding several devices: how a batch is shared out, what is refused, and readers."""
+import warnings
+
 import numpy as np
 import pytest
 
@@ -136,6 +138,21 @@ def test_too_few_samples_come_with_the_advice_to_drop_the_batch():
     toy = Toy()
     with pytest.raises(ValueError, match='drop a last batch'):
         toy.run(toy.parallel(4), {'X': batch(3)})
+
+
+@pytest.mark.parametrize('places', [0, 2])
+def test_a_feed_that_the_program_overwrites_warns_with_the_line(places):
+    """The original says nothing. With use_prune the feed is what counts."""
+    toy = Toy()
+    program = toy.parallel(places, toy.test_program) if places else toy.test_program
+    feed = {'X': batch(4), toy.hidden.name: np.full((4, 10), 7, 'float32')}
+    with pytest.warns(UserWarning, match=f'feed of {toy.hidden.name} has no effect: elementwise_add '
+                                         r'computes that variable, asked for at .*parallel_toy.py:\d+'):
+        toy.run(program, feed)
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        found, = toy.run(program, feed, use_prune=True)
+    np.testing.assert_array_equal(found, np.full(max(places, 1), 7))
 
 
 def test_what_is_not_fed_is_named():

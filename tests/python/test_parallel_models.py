@@ -11,7 +11,8 @@ Reduce = fluid.BuildStrategy.ReduceStrategy.Reduce
 
 
 def train(name, sizes, devices, **options):
-    """Every state after a step on each batch, and the losses of the steps."""
+    """Every state after a step on each batch, and the losses of the steps. On 0 devices the program
+    runs as it is, without with_data_parallel."""
     build, batch = NETS[name]
     main, startup = fluid.Program(), fluid.Program()
     with fluid.unique_name.guard(), fluid.program_guard(main, startup), \
@@ -24,9 +25,11 @@ def train(name, sizes, devices, **options):
         strategy.sync_batch_norm = True
         for option, value in options.items():
             setattr(strategy, option, value)
-        program = fluid.CompiledProgram(main).with_data_parallel(
-            loss_name=loss.name, build_strategy=strategy, places=[fluid.CPUPlace()] * devices)
-        program.fetch_mean(loss)
+        program = main
+        if devices:
+            program = fluid.CompiledProgram(main).with_data_parallel(
+                loss_name=loss.name, build_strategy=strategy, places=[fluid.CPUPlace()] * devices)
+            program.fetch_mean(loss)
         losses = [exe.run(program, feed=batch(n, seed), fetch_list=[loss])[0].item()
                   for seed, n in enumerate(sizes)]
         states = {var.name: np.array(fluid.global_scope().find_var(var.name).get_tensor())
@@ -42,7 +45,9 @@ def same(left, right):
 @pytest.mark.parametrize('name', NETS)
 def test_places_equal_one_place(name):
     sizes = [8, 7, 9]
-    expected, expected_losses = train(name, sizes, 1)
+    expected, expected_losses = train(name, sizes, 0)
+    alone, alone_losses = train(name, sizes, 1)
+    assert same(expected, alone) and expected_losses == alone_losses
     for devices in (2, 3, 4):
         found, losses = train(name, sizes, devices)
         np.testing.assert_allclose(losses, expected_losses, rtol=2e-5, err_msg=f'{devices} places')

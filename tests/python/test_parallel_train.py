@@ -48,6 +48,17 @@ def test_customized_takes_the_loss_gradient_of_each_device():
         toy.run(program)
 
 
+@pytest.mark.parametrize('places', [1, 2])
+def test_a_fed_loss_gradient_needs_customized(places):
+    """The original overwrites it."""
+    toy = Toy()
+    name = toy.loss.name + '@GRAD'
+    one = {'X': batch(4), name: np.ones(places, 'float32')}
+    for feed in (one, [{'X': batch(4), name: np.ones(1, 'float32')}] * places):
+        with pytest.raises(ValueError, match=f'feed gives {name}, which BuildStrategy.gradient_scale_strategy'):
+            toy.run(toy.parallel(places), feed)
+
+
 def test_reduce_gives_the_bits_of_all_reduce():
     """In the original they differ unless FLAGS_cpu_deterministic is set."""
     found = trained(3, build=strategy(reduce_strategy=ReduceStrategy.Reduce))
@@ -82,6 +93,14 @@ def test_what_an_execution_strategy_cannot_have_is_refused_by_name(field, wrong)
     execution = fluid.ExecutionStrategy()
     setattr(execution, field, wrong)
     with pytest.raises(NotImplementedError, match=f'ExecutionStrategy.{field}'):
+        toy.parallel(exec_strategy=execution)
+
+
+def test_a_negative_number_of_threads_is_refused():
+    toy = Toy()
+    execution = fluid.ExecutionStrategy()
+    execution.num_threads = -1
+    with pytest.raises(ValueError, match='num_threads is -1'):
         toy.parallel(exec_strategy=execution)
 
 

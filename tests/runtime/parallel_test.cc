@@ -181,6 +181,28 @@ TEST(DataParallel, MoreDevicesThanThreadsTakeTurns) {
   EXPECT_LT(drift(net, 19, batches), 1e-6);
 }
 
+TEST(DataParallel, ParametersAreStoredOnceForAllDevices) {
+  Net net([]() -> Var& {
+    Var& ids = layers::data("ids", {1}, {.dtype = DType::int64});
+    Var& rows = layers::embedding(ids, {.size = {100000, 8}, .is_sparse = true});
+    return layers::mean(layers::fc(rows, {.size = 1}));
+  });
+  const auto bytes_used = [&](int devices) {
+    const size_t before = allocated_bytes();
+    Scope scope;
+    Executor executor;
+    executor.run(*net.startup, {}, {}, {.scope = &scope});
+    executor.run_parallel(*net.main,
+                          split_feeds({{"ids", Draw(1).ints({8, 1}, 0, 99999)}}, devices),
+                          {net.loss}, {}, {.scope = &scope});
+    return allocated_bytes() - before;
+  };
+  constexpr size_t kTable = 100000 * 8 * sizeof(float);
+  const size_t alone = bytes_used(1);
+  EXPECT_GE(alone, 2 * kTable);  // the table and its velocity
+  EXPECT_LT(bytes_used(4), alone + kTable / 10);
+}
+
 TEST(DataParallel, SparseGradientsStaySparseAndEqual) {
   Net net([]() -> Var& {
     Var& ids = layers::data("ids", {1}, {.dtype = DType::int64});
