@@ -114,6 +114,8 @@ TEST(Kernels, EveryKernelAgreesWithTheReference) {
       Draw draw(rule + 1);
       const OpSample sample = row->samples()[rule](draw);
       const Tensors outputs = compare_kernels(*row, sample.inputs, sample.attrs);
+      ++compared;
+      if (!row->differentiable()) continue;
       const OpSchema* gradient = op_table().find(row->grad_op_type());
       ASSERT_NE(gradient, nullptr);
       Tensors inputs = sample.inputs;
@@ -122,7 +124,6 @@ TEST(Kernels, EveryKernelAgreesWithTheReference) {
         inputs[grad_name(slot)] = {draw.uniform(tensors.front().shape())};
       }
       compare_kernels(*gradient, inputs, sample.attrs);
-      ++compared;
     }
   }
   EXPECT_GT(compared, 0);
@@ -171,6 +172,7 @@ TEST(Kernels, Float32SamplesAgreeWithTheReference) {
       Draw draw(rule + 1);
       const OpSample sample = row->samples()[rule](draw);
       compare_in_float32(row->type().c_str(), sample.inputs, sample.attrs, 1e-4);
+      if (!row->differentiable()) continue;
       const Tensors outputs = run_kernel(*row, row->kernels().back(), sample.inputs, sample.attrs);
       Tensors inputs = sample.inputs;
       for (const auto& [slot, tensors] : outputs) {

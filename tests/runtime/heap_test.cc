@@ -28,7 +28,6 @@ void give_back(void* memory) {
 
 }  // namespace
 
-// The forms for arrays call these.
 void* operator new(size_t bytes) {
   if (void* made = plain(bytes)) return made;
   throw std::bad_alloc();
@@ -45,6 +44,20 @@ void operator delete(void* memory) noexcept { give_back(memory); }
 void operator delete(void* memory, size_t) noexcept { give_back(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { give_back(memory); }
 void operator delete(void* memory, size_t, std::align_val_t) noexcept { give_back(memory); }
+
+// The forms for arrays would call these by themselves, but a sanitizer has its own.
+void* operator new[](size_t bytes) { return operator new(bytes); }
+void* operator new[](size_t bytes, std::align_val_t alignment) {
+  return operator new(bytes, alignment);
+}
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return plain(bytes); }
+void* operator new[](size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return aligned(bytes, alignment);
+}
+void operator delete[](void* memory) noexcept { give_back(memory); }
+void operator delete[](void* memory, size_t) noexcept { give_back(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { give_back(memory); }
+void operator delete[](void* memory, size_t, std::align_val_t) noexcept { give_back(memory); }
 
 namespace trireme::testing {
 
