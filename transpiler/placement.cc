@@ -42,7 +42,10 @@ void check_grad_names(const Placement& placement, const std::set<std::string>& s
 
 void add_params(Placement& placement) {
   const Program& main = *placement.main;
-  const std::set<std::string> remote = remote_tables(main);
+  std::set<std::string> remote = remote_tables(main);
+  for (const Op* op : placement.ops.followers) {  // they need the whole
+    for (const std::string& name : op->input_names()) remote.erase(name);
+  }
   const std::set<std::string> distributed = distributed_tables(main);
   placement.tables.assign(distributed.begin(), distributed.end());
   std::map<std::string, size_t> known;
@@ -181,6 +184,7 @@ Placement place(const Program& main, const Program& startup,
                       .send_order = {},
                       .tables = {}};
   placement.ops = find_updates(*placement.main);
+  if (!config.geo_sgd_mode) refuse_other_writers(*placement.main, placement.ops);
   if (!placement.main->scheduled_rate.empty() && !config.geo_sgd_mode) {
     throw transpile_error(cat("the learning rate ", placement.main->scheduled_rate,
                               " is written by an LRScheduler on the trainer, but servers read it"),

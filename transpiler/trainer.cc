@@ -43,7 +43,8 @@ class TrainerSide {
       const bool moves = std::ranges::find(placement_.clips.ops, op) != placement_.clips.ops.end();
       (moves ? moved : kept).push_back(op);
     }
-    const std::vector<const Op*> gone = same_ops(main_, *placement_.main, moved);
+    std::vector<const Op*> gone = same_ops(main_, *placement_.main, moved);
+    const std::vector<const Op*> followers = same_ops(main_, *placement_.main, ops.followers);
     // Each trainer clips its own gradients before it sends them.
     for (const Op* op : same_ops(main_, *placement_.main, kept)) {
       block_.op(static_cast<size_t>(op->index())).set_attr("op_role", int32_t{op_role::kBackward});
@@ -53,6 +54,12 @@ class TrainerSide {
     if (!placement_.clips.joins.empty()) add_round_of_norms();
     end_of_sends();
     receive();
+    // Averages of parameters are taken when the servers' values are there.
+    for (const Op* op : followers) {
+      Op& later = block_.insert_raw_op(block_.size(), op->spec(), op->line());
+      later.former_names = op->former_names;
+      gone.push_back(op);
+    }
     remove(gone);
   }
 

@@ -32,7 +32,13 @@ class UpdateFinder {
         }
       }
     }
+    for (const Update& update : found_.updates) {
+      if (update.optimizer) continue;
+      found_.followers.insert(found_.followers.end(), update.ops.begin(), update.ops.end());
+    }
     std::erase_if(found_.updates, [](const Update& update) { return update.optimizer == nullptr; });
+    std::ranges::sort(found_.followers, {}, &Op::index);
+    refuse_updates_in_blocks();
     if (found_.updates.empty()) {
       throw minimize_first("the program has no optimizer ops");
     }
@@ -40,6 +46,21 @@ class UpdateFinder {
   }
 
  private:
+  // Servers update once in every step, whatever a branch of the trainer decides.
+  void refuse_updates_in_blocks() const {
+    const Program& program = block_.program();
+    for (size_t b = 1; b < program.num_blocks(); ++b) {
+      for (const Op* op : program.block(static_cast<int>(b)).ops()) {
+        if (!is_optimizer_op(*op)) continue;
+        throw transpile_error(cat(op->type(), " of ", op->input("Param").front(),
+                                  " stands in a branch or loop; servers update in every step"),
+                              ErrorKind::unimplemented)
+            .at(op->line())
+            .fix("call minimize outside of the branch");
+      }
+    }
+  }
+
   void add_schedule(const Op& op) {
     found_.schedule.push_back(&op);
     for (const std::string& name : op.output_names()) updated_.insert(name);
@@ -120,5 +141,30 @@ std::vector<std::string> role_vars(const Op& op) {
 }
 
 UpdateOps find_updates(const Program& program) { return UpdateFinder(program).find(); }
+
+void refuse_other_writers(const Program& program, const UpdateOps& ops) {
+  std::set<std::string> params;
+  std::set<const Op*> moves(ops.schedule.begin(), ops.schedule.end());
+  for (const Update& update : ops.updates) {
+    params.insert(update.param);
+    moves.insert(update.ops.begin(), update.ops.end());
+  }
+  for (size_t b = 0; b < program.num_blocks(); ++b) {
+    for (const Op* op : program.block(static_cast<int>(b)).ops()) {
+      if (moves.contains(op)) continue;
+      for (const auto& [slot, names] : op->outputs()) {
+        if (slot == "W_Out") continue;  // hierarchical_sigmoid's table, as it came in
+        for (const std::string& name : names) {
+          if (!params.contains(name)) continue;
+          throw transpile_error(cat(op->type(), " writes parameter ", name,
+                                    " on the trainer, but servers keep and update it"),
+                                ErrorKind::unimplemented)
+              .at(op->line())
+              .fix("leave the parameter to its optimizer, or train without parameter servers");
+        }
+      }
+    }
+  }
+}
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "layers/optimizer_average.h"
 #include "tests/support/temp_dir.h"
 #include "tests/transpiler/training.h"
 #include "transpiler/edit.h"
@@ -190,6 +191,49 @@ TEST(Cluster, TrainsAsOneMachineAfterMemoryOptimize) {
     const Trained expected = train_locally(with);
     EXPECT_EQ(worst_difference(expected, train_in_cluster(with, 1)), 0);
     EXPECT_LT(worst_difference(expected, train_in_cluster(with, 2)), 2e-5);
+  }
+}
+
+// Every trainer averages what it receives.
+TEST(Cluster, AveragesOfParametersAreThoseOfOneMachine) {
+  for (const bool is_sparse : {false, true}) {
+    const auto averaged = [](Var& loss) {
+      sgd(loss);
+      optimizer::ExponentialMovingAverage({.decay = 0.9}).update();
+    };
+    const Case with = is_sparse ? sparse("sparse", averaged) : dense("dense", averaged);
+    std::map<std::string, Tensor> expected;
+    const auto is_average = [](const Var& var) {
+      return var.persistable() && var.name().find("_ema_") != std::string::npos &&
+             var.dtype() == DType::float32;
+    };
+    {
+      FreshPrograms fresh;
+      build_case(with);
+      Scope scope;
+      Executor executor;
+      executor.run(*fresh.startup, {}, {}, {.scope = &scope});
+      for (int step = 0; step < kSteps; ++step) {
+        executor.run(*fresh.main, with.feed(step * kBatch, (step + 1) * kBatch), {},
+                     {.scope = &scope});
+      }
+      for (const Var* var : fresh.main->global_block().vars()) {
+        if (is_average(*var)) expected[var->name()] = scope.find(var->name())->tensor().clone();
+      }
+    }
+    EXPECT_GE(expected.size(), 3u);
+    for (const int trainers : {1, 2}) {
+      TestCluster cluster(with, trainers);
+      for (int step = 0; step < kSteps; ++step) cluster.step(with, step);
+      for (const auto& trainer : cluster.trainers) {
+        for (const auto& [name, value] : expected) {
+          const Tensor held = trainer->value(name);
+          for (int64_t i = 0; i < value.numel(); ++i) {
+            ASSERT_NEAR(held.data<float>()[i], value.data<float>()[i], 2e-5) << name;
+          }
+        }
+      }
+    }
   }
 }
 

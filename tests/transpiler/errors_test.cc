@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "layers/optimizer_wrapper.h"
 #include "tests/transpiler/nets.h"
 #include "transpiler/memory_optimize.h"
 
@@ -209,6 +210,36 @@ TEST(Transpile, NeedsMinimizeFirst) {
         HasSubstr("call minimize first"))
         << mode;
   }
+}
+
+TEST(Transpile, ParametersAreWrittenByTheirOptimizersOnly) {
+  const Minimize lookahead = [](Var& loss) {
+    optimizer::Lookahead(std::make_shared<optimizer::Sgd>(0.1), 0.5, 2).minimize(loss);
+  };
+  ClassicNet net(lookahead);
+  EXPECT_THAT(error_of([&] { DistributeTranspiler().transpile(net.request()); }),
+              HasSubstr("on the trainer, but servers keep and update it"));
+  // In geo mode trainers keep them.
+  ClassicNet own(lookahead);
+  DistributeTranspilerConfig geo;
+  geo.geo_sgd_mode = true;
+  EXPECT_EQ(error_of([&] { DistributeTranspiler(geo).transpile(own.request()); }), "no error");
+}
+
+TEST(Transpile, UpdatesInsideABranchAreRefused) {
+  FreshPrograms fresh;
+  Var& loss = layers::mean(layers::fc(layers::data("x", {16}), {.size = 1}));
+  Var& zero = layers::fill_constant({1}, DType::float32, 0);
+  layers::Switch branch;
+  branch.when(layers::less_than(zero, layers::reduce_sum(loss)), [&] { sgd(loss); });
+  EXPECT_THAT(error_of([&] {
+                DistributeTranspiler().transpile({.program = fresh.main,
+                                                  .startup_program = fresh.startup,
+                                                  .pservers = kServers,
+                                                  .trainers = 2});
+              }),
+              AllOf(HasSubstr("stands in a branch or loop"),
+                    HasSubstr("call minimize outside of the branch")));
 }
 
 // Trainers and servers must mean the same by a gradient's name.
