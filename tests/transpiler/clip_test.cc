@@ -258,7 +258,7 @@ Case deep(const std::string& name, const Minimize& minimize) {
   return with;
 }
 
-std::vector<Case> cases(Asked way) {
+std::vector<Case> clip_cases(Asked way) {
   const auto value = std::make_shared<GradientClipByValue>(0.002);
   const auto norm = std::make_shared<GradientClipByNorm>(0.01);
   const auto global = std::make_shared<GradientClipByGlobalNorm>(0.05);
@@ -301,11 +301,11 @@ void expect_numbers_of_one_machine(Case with) {
 }
 
 TEST(Clip, OfAnOptimizerGivesTheNumbersOfOneMachineWithAllBatches) {
-  for (const Case& with : cases(Asked::of_optimizer)) expect_numbers_of_one_machine(with);
+  for (const Case& with : clip_cases(Asked::of_optimizer)) expect_numbers_of_one_machine(with);
 }
 
 TEST(Clip, OfParametersGivesTheNumbersOfOneMachineWithAllBatches) {
-  for (const Case& with : cases(Asked::of_program)) expect_numbers_of_one_machine(with);
+  for (const Case& with : clip_cases(Asked::of_program)) expect_numbers_of_one_machine(with);
 }
 
 TEST(Clip, OfGroupsGivesTheNumbersOfOneMachineWithAllBatches) {

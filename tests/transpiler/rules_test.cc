@@ -88,7 +88,7 @@ template <class T>
 std::string list_text(const std::vector<T>& list) {
   return cat("[", join(list, " "), "]");
 }
-std::string text_of(const Attribute& value) {
+std::string attr_text(const Attribute& value) {
   if (const auto* list = std::get_if<Strings>(&value)) return list_text(*list);
   if (const auto* list = std::get_if<std::vector<int32_t>>(&value)) return list_text(*list);
   if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) return list_text(*list);
@@ -147,7 +147,7 @@ class Lines {
     const auto found = named_attrs().find(op.type());
     if (found == named_attrs().end()) return line;
     for (const std::string& attr : found->second) {
-      if (op.has_attr(attr)) line += cat(" ", attr, "=", text_of(op.attrs().at(attr)));
+      if (op.has_attr(attr)) line += cat(" ", attr, "=", attr_text(op.attrs().at(attr)));
     }
     return line;
   }
