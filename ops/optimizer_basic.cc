@@ -256,9 +256,10 @@ void register_optimizer_basic(Registry& ops) {
         op.set_out_like("Beta1PowOut", op.in("Beta1Pow"));
         op.set_out_like("Beta2PowOut", op.in("Beta2Pow"));
       })
-      .kernel(sparse_update([]<class T>(const KernelSite& s) { return adam_sparse<T>(s); }),
-              "sparse_gradient")
-      .kernel(typed<float, double>([]<class T>(const KernelSite& s) { return adam_dense<T>(s); }))
+      .kernel(typed<float, double>([]<class T>(const KernelSite& s) {
+        const bool sparse = s.in("Grad").type == VarType::selected_rows;
+        return sparse ? BoundKernel(adam_sparse<T>(s)) : adam_dense<T>(s);
+      }))
       .inplace("Param", "ParamOut")
       .inplace("Moment1", "Moment1Out")
       .inplace("Moment2", "Moment2Out")
