@@ -17,9 +17,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "cpu/staging.h"
 #include "ops/gemm_kernel.h"
 #include "ops/recurrent_rules.h"
 
@@ -86,7 +88,10 @@ struct LstmRecurrence {
     return count;
   }
 
-  // Memory that the phases of the gradient share.
+  // Memory that the phases of the gradient share. Rows of the turned weight and of dsums lie at
+  // pitches that products run well over.
+  int64_t turned_pitch() const { return staging_pitch(state); }
+  int64_t dsums_pitch() const { return staging_pitch(4 * width); }
   struct Shared {
     T *weight_turned, *dsums, *r_before, *dprojected, *dpeep;
   };
@@ -197,16 +202,10 @@ void LstmRecurrence<T>::forward(const Group& group, const T* input, const LstmDa
   };
   std::vector<T> r = of_group(first_state(steps, p, in.r0), p);
   std::vector<T> c = of_group(first_state(steps, d, in.c0), d);
-  std::vector<T> sums(c.size() * 4), h(c.size());
+  std::vector<T> sums(c.size() * 4), h(projected ? c.size() : 0);
   const int64_t count = step_count(group);
   for (int64_t t = 0; t < count; ++t) {
     const int64_t n = active(group, t);
-    for (int64_t s = 0; s < n; ++s) {
-      const T* x = input + steps.row(group.begin + s, t) * 4 * d;
-      vectorised([=, bias = in.bias, to = sums.data() + s * 4 * d] {
-        for (int64_t j = 0; j < 4 * d; ++j) to[j] = x[j] + bias[j];
-      });
-    }
     product({.m = n,
              .n = 4 * d,
              .k = p,
@@ -215,21 +214,20 @@ void LstmRecurrence<T>::forward(const Group& group, const T* input, const LstmDa
              .b = in.weight,
              .ldb = 4 * d,
              .c = sums.data(),
-             .ldc = 4 * d,
-             .beta = 1});
+             .ldc = 4 * d});
     for (int64_t s = 0; s < n; ++s) {
       const int64_t row = steps.row(group.begin + s, t);
       T* const state_c = c.data() + s * d;
+      T* const state_h = (projected ? h : r).data() + s * d;
       T* const gates = out.gates + row * 4 * d;
-      std::copy_n(sums.data() + s * 4 * d, 4 * d, gates);
-      cell_forward(peep, state_c, gates, out.active + row * d, h.data() + s * d);
+      vectorised([=, x = input + row * 4 * d, bias = in.bias, sum = sums.data() + s * 4 * d] {
+        for (int64_t j = 0; j < 4 * d; ++j) gates[j] = x[j] + bias[j] + sum[j];
+      });
+      cell_forward(peep, state_c, gates, out.active + row * d, state_h);
       std::copy_n(state_c, d, out.cell + row * d);
-      std::copy_n(h.data() + s * d, d, out.h + row * d);
+      std::copy_n(state_h, d, out.h + row * d);
     }
-    if (!projected) {
-      std::copy_n(h.data(), n * d, r.data());
-      continue;
-    }
+    if (!projected) continue;
     product({.m = n,
              .n = p,
              .k = d,
@@ -270,8 +268,8 @@ typename LstmRecurrence<T>::Shared LstmRecurrence<T>::shared(std::byte* scratch)
   T* at = reinterpret_cast<T*>(scratch);
   const auto take = [&at](int64_t n) { return std::exchange(at, at + n); };
   Shared memory;
-  memory.weight_turned = take(state * 4 * width);
-  memory.dsums = take(rows * 4 * width);
+  memory.weight_turned = take(4 * width * turned_pitch());
+  memory.dsums = take(rows * dsums_pitch());
   memory.r_before = take(rows * state);
   memory.dprojected = take(projected ? rows * state : 0);
   memory.dpeep = take(peephole ? groups() * 3 * width : 0);
@@ -281,7 +279,8 @@ typename LstmRecurrence<T>::Shared LstmRecurrence<T>::shared(std::byte* scratch)
 template <class T>
 size_t LstmRecurrence<T>::shared_bytes() const {
   const int64_t rows = steps.rows(), d = width, p = state;
-  return sizeof(T) * static_cast<size_t>(p * 4 * d + rows * (4 * d + p + (projected ? p : 0)) +
+  return sizeof(T) * static_cast<size_t>(4 * d * turned_pitch() +
+                                         rows * (dsums_pitch() + p + (projected ? p : 0)) +
                                          (peephole ? groups() * 3 * d : 0));
 }
 
@@ -343,7 +342,9 @@ void LstmRecurrence<T>::backward(const Group& group, const LstmData<T>& in,
       cell_backward(kept.gates + row * 4 * d, peep, c_old, kept.cell + row * d,
                     kept.active + row * d, dh.data() + s * d, dc.data() + s * d,
                     dsums.data() + s * 4 * d, dpeep);
-      std::copy_n(dsums.data() + s * 4 * d, 4 * d, memory.dsums + row * 4 * d);
+      const T* const own = dsums.data() + s * 4 * d;
+      std::copy_n(own, 4 * d, memory.dsums + row * dsums_pitch());
+      if (grads.dinput) std::copy_n(own, 4 * d, grads.dinput + row * 4 * d);
     }
     product({.m = n,
              .n = p,
@@ -351,7 +352,7 @@ void LstmRecurrence<T>::backward(const Group& group, const LstmData<T>& in,
              .a = dsums.data(),
              .lda = 4 * d,
              .b = memory.weight_turned,
-             .ldb = p,
+             .ldb = turned_pitch(),
              .c = dr.data(),
              .ldc = p});
   }
@@ -368,11 +369,6 @@ void LstmRecurrence<T>::bring_together(int64_t index, int64_t count, const LstmR
                                        const LstmGrads<T>& grads, const Shared& memory) const {
   const int64_t d = width, p = state, rows = steps.rows();
   const auto own = [=](int64_t n) { return std::pair(n * index / count, n * (index + 1) / count); };
-  if (grads.dinput) {
-    const auto [begin, end] = own(rows);
-    std::copy(memory.dsums + begin * 4 * d, memory.dsums + end * 4 * d,
-              grads.dinput + begin * 4 * d);
-  }
   if (grads.dweight) {
     const auto [begin, end] = own(p);
     product(Gemm<T>{.m = p,
@@ -382,7 +378,7 @@ void LstmRecurrence<T>::bring_together(int64_t index, int64_t count, const LstmR
                     .lda = p,
                     .trans_a = true,
                     .b = memory.dsums,
-                    .ldb = 4 * d,
+                    .ldb = dsums_pitch(),
                     .c = grads.dweight,
                     .ldc = 4 * d}
                 .rows(begin, end));
@@ -401,9 +397,10 @@ void LstmRecurrence<T>::bring_together(int64_t index, int64_t count, const LstmR
                     .ldc = p}
                 .rows(begin, end));
   }
-  if (!grads.dbias || index != 0) return;
-  sum_rows(rows, 4 * d, memory.dsums, grads.dbias);
-  if (peephole) sum_rows(groups(), 3 * d, memory.dpeep, grads.dbias + 4 * d);
+  if (!grads.dbias) return;
+  const auto [begin, end] = own(4 * d);
+  sum_rows(rows, end - begin, memory.dsums + begin, grads.dbias + begin, dsums_pitch());
+  if (peephole && index == 0) sum_rows(groups(), 3 * d, memory.dpeep, grads.dbias + 4 * d);
 }
 
 template <class T>
@@ -418,13 +415,14 @@ BoundKernel LstmRecurrence<T>::backward_kernel(
       [run = *this, in](const KernelArgs& k) {
         const int64_t p = run.state, columns = 4 * run.width;
         const auto [begin, end] = k.range(columns);
-        const T* from = in(k).weight;
-        T* to = run.shared(k.scratch).weight_turned;
-        constexpr int64_t kBlock = 16;
-        for (int64_t first = begin; first < end; first += kBlock) {
-          const int64_t last = std::min(first + kBlock, end);
+        const int64_t pitch = run.turned_pitch();
+        const T* from = in(k).weight + begin;
+        T* to = run.shared(k.scratch).weight_turned + begin * pitch;
+        if constexpr (std::is_same_v<T, float>) {
+          turn_rows({from, p, end - begin, columns}, to, pitch);
+        } else {
           for (int64_t i = 0; i < p; ++i) {
-            for (int64_t j = first; j < last; ++j) to[j * p + i] = from[i * columns + j];
+            for (int64_t j = 0; j < end - begin; ++j) to[j * pitch + i] = from[i * columns + j];
           }
         }
       },

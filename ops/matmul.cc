@@ -357,9 +357,7 @@ class Products {
   BoundKernel kernel() &&;
 
  private:
-  // Elements that may be copied: turned ones pay at every size, and scratch is to stay moderate;
-  // the others pay only as long as the copy stays in the cache.
-  static constexpr int64_t kMostTurned = 16 << 20, kMostSpread = 2 << 20;
+  static constexpr int64_t kMostStaged = 16 << 20;  // elements: scratch is to stay moderate
   // A copy costs 0.1 ns an element. It pays where this many rows or columns are multiplied by it.
   static constexpr int64_t kTurnedPays = 32, kSpreadPays = 256;
   // Rows a multiple of a page apart: a block of a column has room in one set of the cache alone.
@@ -389,7 +387,7 @@ class Products {
   void stage_a(typename Result<T>::Operand& a, std::vector<std::vector<Term<T>>>& matrices) {
     const Gemm<T> g = matrices[0][0].gemm;
     if (!g.trans_a || !pages_apart(g.lda) || g.n < kSpreadPays) return;
-    if (g.m * g.k * term_count(matrices) > kMostSpread) return;
+    if (g.m * g.k * term_count(matrices) > kMostStaged) return;
     const Staged staged{.at = a.at, .rows = g.k, .columns = g.m};
     a.staged = stage(staged, matrices, [](Term<T>& term) -> int64_t& { return term.a; });
     for (auto& terms : matrices) {
@@ -402,7 +400,7 @@ class Products {
     const bool turned = g.trans_b;
     if (!turned && !pages_apart(g.ldb)) return;
     if (g.m < (turned ? kTurnedPays : kSpreadPays) || is_tiny(g)) return;
-    if (g.k * g.n * term_count(matrices) > (turned ? kMostTurned : kMostSpread)) return;
+    if (g.k * g.n * term_count(matrices) > kMostStaged) return;
     const Staged staged{
         .at = b.at, .rows = turned ? g.n : g.k, .columns = turned ? g.k : g.n, .turned = turned};
     b.staged = stage(staged, matrices, [](Term<T>& term) -> int64_t& { return term.b; });

@@ -106,13 +106,14 @@ void store_state(const Steps& steps, int64_t width, const std::vector<T>& state,
   }
 }
 
-// The rows added up, one after another.
+// The rows added up, one after another. `pitch`: from row to row, where that is not the width.
 template <class T>
-void sum_rows(int64_t rows, int64_t width, const T* from, T* to) {
+void sum_rows(int64_t rows, int64_t width, const T* from, T* to, int64_t pitch = 0) {
+  if (pitch == 0) pitch = width;
   std::fill_n(to, width, T{0});
   vectorised([=] {
     for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t j = 0; j < width; ++j) to[j] += from[row * width + j];
+      for (int64_t j = 0; j < width; ++j) to[j] += from[row * pitch + j];
     }
   });
 }
