@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cpu/independent.h"
+#include "cpu/vectorised.h"
 #include "ops/sequence_rules.h"
 
 namespace trireme {
@@ -34,6 +36,19 @@ int sequence_parts(const std::vector<int64_t>& offsets, int64_t width) {
                                               std::clamp<int64_t>(sequences, 1, 64)));
 }
 
+// Where x is larger than the largest so far, it and its row take the place. `best` may be null.
+template <class T>
+void keep_largest(const T* x, int64_t n, int32_t row, T* largest, int32_t* best) {
+  vectorised([=] {
+    if (best) {
+      TRIREME_INDEPENDENT
+      for (int64_t j = 0; j < n; ++j) best[j] = x[j] > largest[j] ? row : best[j];
+    }
+    TRIREME_INDEPENDENT
+    for (int64_t j = 0; j < n; ++j) largest[j] = x[j] > largest[j] ? x[j] : largest[j];
+  });
+}
+
 template <class T>
 BoundKernel pool(const KernelSite& site) {
   const int out = site.out_position("Out"), index = site.out_position("MaxIndex");
@@ -59,17 +74,22 @@ BoundKernel pool(const KernelSite& site) {
             std::copy_n(how == "FIRST" ? x : x + (end - begin - 1) * width, width, y);
             continue;
           }
-          for (int64_t j = 0; j < width; ++j) {
-            int64_t best = 0;
-            T sum = x[j];
-            for (int64_t row = 1; row < end - begin; ++row) {
-              sum += x[row * width + j];
-              if (x[row * width + j] > x[best * width + j]) best = row;
+          std::copy_n(x, width, y);
+          int32_t* best = where ? where + s * width : nullptr;
+          if (best) std::fill_n(best, width, static_cast<int32_t>(begin));
+          for (int64_t row = begin + 1; row < end; ++row) {
+            x += width;
+            if (how != "MAX") {
+              vectorised([=, n = width] {
+                for (int64_t j = 0; j < n; ++j) y[j] += x[j];
+              });
+            } else {
+              keep_largest(x, width, static_cast<int32_t>(row), y, best);
             }
-            const bool max = how == "MAX";
-            y[j] = max ? x[best * width + j] : sum * sum_scale<T>(how, end - begin);
-            if (where) where[s * width + j] = static_cast<int32_t>(begin + best);
           }
+          if (how == "MAX") continue;
+          const T scale = sum_scale<T>(how, end - begin);
+          for (int64_t j = 0; j < width; ++j) y[j] *= scale;
         }
       },
       sequence_parts(offsets, width));
