@@ -89,7 +89,12 @@ BoundKernel lookup(const KernelSite& site) {
       [=](const KernelArgs& k) {
         const T* rows = k.in<T>(table);
         const auto [begin, end] = k.range(count);
+        constexpr int64_t kAhead = 8;  // rows are far apart: asked for before they are needed
         for (int64_t i = begin; i < end; ++i) {
+          if (i + kAhead < end) {
+            const int64_t next = id_at(k.in(ids), i + kAhead);
+            if (next >= 0 && next < height) __builtin_prefetch(rows + next * width);
+          }
           T* to = k.out<T>(out) + i * width;
           if (padding != kNoPadding && id_at(k.in(ids), i) == padding) {
             std::fill_n(to, width, T{0});

@@ -18,24 +18,36 @@ void adagrad_step(Body& b, double kept, double added) {
 }
 
 // A row without a gradient has gradient 0: nothing of it changes, so only named rows are visited.
+// A part moves the rows of its own stretch of the table.
 template <class T>
-KernelFn adagrad_sparse(const KernelSite& site) {
+BoundKernel adagrad_sparse(const KernelSite& site) {
   const int param = site.position("Param"), grad = site.position("Grad");
   const int moment = site.position("Moment"), rate = site.position("LearningRate");
   const int param_out = site.out_position("ParamOut"), moment_out = site.out_position("MomentOut");
   const auto epsilon = static_cast<T>(site.attr<float>("epsilon"));
-  return [=](const KernelArgs& k) {
-    const SelectedRows merged = merged_grad(k, grad, k.in(param));
-    copy_through(k, param, param_out);
-    copy_through(k, moment, moment_out);
+  const auto update = [=](const KernelArgs& k) {
+    const SelectedRows& rows = std::as_const(*k.ins[grad]).rows();
+    const Tensor& table = k.in(param);
+    check_sparse_grad(rows, table);
+    const int64_t height = table.shape().at(0), width = height == 0 ? 0 : table.numel() / height;
+    const auto stretch = k.range(height);
+    copy_through(k, param, param_out, stretch);
+    copy_through(k, moment, moment_out, stretch);
     const auto lr = static_cast<T>(scalar(k, rate));
     T* p = k.out<T>(param_out);
     T* m = k.out<T>(moment_out);
-    for_each_element<T>(merged, k.in(param), true, [&](int64_t i, T g) {
-      m[i] += g * g;
-      p[i] -= lr * g / (std::sqrt(m[i]) + epsilon);
+    const auto ahead = [=](int64_t first) {
+      __builtin_prefetch(p + first, 1);
+      __builtin_prefetch(m + first, 1);
+    };
+    for_each_named_row<T>(rows, width, stretch, ahead, [=](int64_t first, const T* g) {
+      for (int64_t j = 0; j < width; ++j) {
+        m[first + j] += g[j] * g[j];
+        p[first + j] -= lr * g[j] / (std::sqrt(m[first + j]) + epsilon);
+      }
     });
   };
+  return {update, sparse_parts(site.in("Grad").shape.numel().value())};
 }
 
 void adadelta_body(Body& b) {

@@ -30,9 +30,7 @@ BoundKernel sgd_sparse(const KernelSite& site) {
     const int64_t width = height == 0 ? 0 : table.numel() / height;
     const auto [first, last] = k.range(height);
     T* to = k.out<T>(out);
-    if (to != k.in<T>(param)) {
-      std::copy(k.in<T>(param) + first * width, k.in<T>(param) + last * width, to + first * width);
-    }
+    copy_through(k, param, out, {first, last});
     if (rows.rows.empty()) return;
     const auto lr = static_cast<T>(scalar(k, rate));
     const T* value = rows.value.data<T>();
@@ -44,7 +42,7 @@ BoundKernel sgd_sparse(const KernelSite& site) {
       for (int64_t j = 0; j < width; ++j) to[row * width + j] -= lr * value[j];
     }
   };
-  return {update, static_cast<int>(std::clamp<int64_t>(moved / 32768, 1, 8))};
+  return {update, sparse_parts(moved)};
 }
 
 void momentum_body(Body& b) {

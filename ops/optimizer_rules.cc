@@ -135,6 +135,16 @@ void copy_through(const KernelArgs& k, int in, int out) {
   }
 }
 
+void copy_through(const KernelArgs& k, int in, int out, std::pair<int64_t, int64_t> range) {
+  const Tensor& from = k.in(in);
+  if (from.raw() == k.out(out).raw() || range.first == range.second) return;
+  const size_t row = from.byte_size() / static_cast<size_t>(from.shape().at(0));
+  const size_t begin = static_cast<size_t>(range.first) * row;
+  std::memcpy(static_cast<std::byte*>(k.out(out).raw()) + begin,
+              static_cast<const std::byte*>(from.raw()) + begin,
+              static_cast<size_t>(range.second - range.first) * row);
+}
+
 OpSample optimizer_sample(Draw& draw, const std::vector<std::string>& states,
                           const std::vector<std::string>& scalars) {
   OpSample sample;

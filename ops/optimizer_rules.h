@@ -1,6 +1,7 @@
 // What optimizer rows share: operand checks, scalars in bodies, and updates from sparse gradients.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -40,6 +41,8 @@ SelectedRows merged_grad(const KernelArgs& k, int grad_position, const Tensor& p
 
 // Brings the old value over where the output has memory of its own.
 void copy_through(const KernelArgs& k, int in, int out);
+// The same for rows [range) of a table.
+void copy_through(const KernelArgs& k, int in, int out, std::pair<int64_t, int64_t> range);
 
 // Calls update(element, gradient) for every element of Param in order; rows that the merged
 // gradient does not name have gradient 0. With `named_only` those rows are left out.
@@ -62,6 +65,45 @@ void for_each_element(const SelectedRows& merged, const Tensor& param, bool name
     }
     if (named) ++next;
   }
+}
+
+// Calls update(first element, gradient) for every row of [first, last) that the gradient names, in
+// ascending order; what it holds for one row is added up in the order in which it is named. `ahead`
+// is told which element comes a few rows later: rows are far apart, and memory is slow.
+template <class T, class Ahead, class F>
+void for_each_named_row(const SelectedRows& grad, int64_t width, std::pair<int64_t, int64_t> range,
+                        Ahead ahead, F update) {
+  // Of the calling thread, kept between calls: a steady step asks for no memory.
+  thread_local std::vector<std::pair<int64_t, size_t>> named;  // row, position
+  thread_local std::vector<T> sum;
+  named.clear();
+  for (size_t i = 0; i < grad.rows.size(); ++i) {
+    const int64_t row = grad.rows[i];
+    if (row >= range.first && row < range.second) named.emplace_back(row, i);
+  }
+  std::sort(named.begin(), named.end());
+  sum.resize(static_cast<size_t>(width));
+  constexpr size_t kAhead = 8;
+  for (size_t i = 0; i < named.size();) {
+    const auto [row, position] = named[i];
+    if (i + kAhead < named.size()) ahead(named[i + kAhead].first * width);
+    const T* value = grad.value.data<T>() + static_cast<int64_t>(position) * width;
+    if (++i == named.size() || named[i].first != row) {
+      update(row * width, value);
+      continue;
+    }
+    std::copy_n(value, width, sum.data());
+    for (; i < named.size() && named[i].first == row; ++i) {
+      value = grad.value.data<T>() + static_cast<int64_t>(named[i].second) * width;
+      for (int64_t j = 0; j < width; ++j) sum[static_cast<size_t>(j)] += value[j];
+    }
+    update(row * width, sum.data());
+  }
+}
+
+// Into how many stretches of the table an update that moves `elements` is cut.
+inline int sparse_parts(int64_t elements) {
+  return static_cast<int>(std::clamp<int64_t>(elements / 32768, 1, 8));
 }
 
 // A kernel for sites with a sparse gradient: make<T>(site) gives what runs there.
