@@ -1,6 +1,9 @@
 // Buffers, tensors, selected rows, and conversions between element types.
 #include "core/tensor.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -144,6 +147,17 @@ void add_rows(const Tensor& source, std::span<const size_t> order,
   }
 }
 
+// Scattered reads of a large table, as an embedding's, miss the table of pages at every row where
+// pages are small.
+void ask_for_large_pages(std::byte* data, size_t bytes) {
+  constexpr size_t kWorthIt = size_t{4} << 20;
+  if (bytes < kWorthIt) return;
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t skipped = (page - reinterpret_cast<uintptr_t>(data) % page) % page;
+  // Where the system has none, pages stay as they are.
+  (void)madvise(data + skipped, (bytes - skipped) / page * page, MADV_HUGEPAGE);
+}
+
 }  // namespace
 
 std::shared_ptr<Buffer> Buffer::allocate(size_t bytes) {
@@ -158,6 +172,7 @@ std::shared_ptr<Buffer> Buffer::allocate(size_t bytes) {
     throw out_of_memory(cat("no memory left for a tensor of ", readable_size(bytes), "; ",
                             readable_size(allocated_bytes()), " are in use by tensors"));
   }
+  ask_for_large_pages(static_cast<std::byte*>(data), padded);
   // Bytes of ones are NaN in every floating type: reading them before writing shows at once.
   if (std::get<bool>(get_flag("init_allocated_mem"))) std::memset(data, 0xff, padded);
   live_bytes += bytes;
