@@ -63,6 +63,7 @@ int conv_slices(const ConvSizes& s, ConvPass pass) {
 
 #include <csignal>
 #include <cstring>
+#include <map>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
@@ -167,6 +168,8 @@ class Call {
       arguments_.push_back({argument, memories_.back().get()});
     }
   }
+  Call(Call&&) = default;  // a copy would share the operands
+  Call& operator=(Call&&) = default;
   explicit operator bool() const { return static_cast<bool>(primitive_); }
   void set(size_t operand, const void* data) {
     memories_[operand].set_data_handle(const_cast<void*>(data));
@@ -183,12 +186,20 @@ class Call {
   std::vector<dnnl_exec_arg_t> arguments_;
 };
 
-Call reorder_call(const Desc& from, const Desc& to) {
+// What calls of one primitive are made from.
+struct Recipe {
+  dnnl::primitive primitive;
+  std::vector<std::pair<int, Desc>> operands;
+  Call call() const { return {primitive, operands}; }
+};
+
+Recipe reorder_recipe(const Desc& from, const Desc& to) {
   const dnnl::reorder::primitive_desc made(engine(), from, engine(), to, own_scratchpad());
-  return Call(
+  return {
       dnnl::reorder(made),
-      {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, made.scratchpad_desc()}});
+      {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}, {DNNL_ARG_SCRATCHPAD, made.scratchpad_desc()}}};
 }
+Call reorder_call(const Desc& from, const Desc& to) { return reorder_recipe(from, to).call(); }
 constexpr size_t kFrom = 0, kTo = 1;
 
 }  // namespace
@@ -346,23 +357,31 @@ class Conv : public OnednnConv {
     const int64_t blocks = block == 0 ? 1 : (dims[0] + block - 1) / block;
     const int64_t pieces = std::clamp<int64_t>(
         std::min<int64_t>(blocks, static_cast<int64_t>(filter.get_size() >> 16)), 1, 16);
+    // Pieces of equal size share one primitive: they differ in where they begin.
+    const auto whole = static_cast<int64_t>(plain.get_size() / sizeof(float));
+    std::map<int64_t, Recipe> reorders;  // by output channels
     for (int64_t p = 0; p < pieces; ++p) {
       const int64_t begin = blocks * p / pieces, end = blocks * (p + 1) / pieces;
-      FilterPiece piece;
-      Desc part_of_plain = plain, part = filter;
-      if (pieces > 1) {
-        memory::dims extent = dims, offset(dims.size(), 0);
-        offset[0] = begin * block;
-        extent[0] = std::min(end * block, dims[0]) - offset[0];
-        part_of_plain = plain.submemory_desc(extent, offset);
-        part = filter.submemory_desc(extent, offset);
+      const int64_t first = begin * block,
+                    channels = pieces == 1 ? dims[0] : std::min(end * block, dims[0]) - first;
+      auto made = reorders.find(channels);
+      if (made == reorders.end()) {
+        memory::dims extent = dims;
+        extent[0] = channels;
+        const memory::dims nowhere(dims.size(), 0);
+        const Desc part_of_plain = pieces == 1 ? plain : plain.submemory_desc(extent, nowhere),
+                   part = pieces == 1 ? filter : filter.submemory_desc(extent, nowhere);
+        made =
+            reorders
+                .emplace(channels, pass == ConvPass::filter ? reorder_recipe(part, part_of_plain)
+                                                            : reorder_recipe(part_of_plain, part))
+                .first;
       }
       const auto floats = static_cast<int64_t>(filter.get_size() / sizeof(float));
-      piece.begin = floats * begin / blocks;
-      piece.end = floats * end / blocks;
-      piece.reorder = pass == ConvPass::filter ? reorder_call(part, part_of_plain)
-                                               : reorder_call(part_of_plain, part);
-      pieces_.push_back(std::move(piece));
+      pieces_.push_back({.reorder = made->second.call(),
+                         .plain = first * (whole / dims[0]),
+                         .begin = floats * begin / blocks,
+                         .end = floats * end / blocks});
     }
   }
 
@@ -380,10 +399,10 @@ class Conv : public OnednnConv {
 
   void pack_filter(int index, const Tensors& tensors, std::byte* scratch) override {
     const OneThread one;
-    Call& reorder = pieces_[static_cast<size_t>(index)].reorder;
-    reorder.set(kFrom, tensors.filter);
-    reorder.set(kTo, scratch);
-    reorder.run();
+    FilterPiece& piece = pieces_[static_cast<size_t>(index)];
+    piece.reorder.set(kFrom, tensors.filter + piece.plain);
+    piece.reorder.set(kTo, reinterpret_cast<float*>(scratch) + piece.begin);
+    piece.reorder.run();
   }
 
   void run_slice(int index, const Tensors& tensors, std::byte* scratch) override {
@@ -415,14 +434,15 @@ class Conv : public OnednnConv {
         for (int64_t i = begin; i < end; ++i) sum[i] += term[i];
       });
     }
-    piece.reorder.set(kFrom, scratch);
-    piece.reorder.set(kTo, tensors.filter);
+    piece.reorder.set(kFrom, sum + piece.begin);
+    piece.reorder.set(kTo, tensors.filter + piece.plain);
     piece.reorder.run();
   }
 
  private:
   struct FilterPiece {
-    Call reorder;  // between the plain filter and the library's, for these output channels
+    Call reorder;       // between the plain filter and the library's, for these output channels
+    int64_t plain = 0;  // where they begin in the plain filter
     int64_t begin = 0, end = 0;  // of the library's
   };
 
@@ -460,10 +480,18 @@ std::unique_ptr<OnednnConv> make_conv(const ConvSizes& s, ConvPass kind, bool as
   const Tag image = given_layout(s, s.image_block), map = given_layout(s, s.map_block);
   const int count = conv_slices(s, kind);
   std::vector<Conv::Slice> slices;
+  std::map<int64_t, Pass> passes;  // by length
   Desc filter;
   for (int i = 0; i < count; ++i) {
     const int64_t first = s.batch * i / count, last = s.batch * (i + 1) / count;
-    const Pass pass = make_pass(s, kind, last - first, takes_winograd(s), as_given);
+    auto made = passes.find(last - first);  // asking the library takes time, also the second time
+    if (made == passes.end()) {
+      made =
+          passes
+              .emplace(last - first, make_pass(s, kind, last - first, takes_winograd(s), as_given))
+              .first;
+    }
+    const Pass& pass = made->second;
     if (is_reference(pass.implementation.c_str())) {
       if (why_not) *why_not = "oneDNN has only its reference loop for these sizes";
       return nullptr;
