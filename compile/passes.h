@@ -5,6 +5,9 @@
 
 namespace trireme {
 
+// Arithmetic on float32 constants alone becomes a constant.
+bool fold_constants(Graph& graph);
+
 // Drops nodes whose results nobody can see. What can be noticed stays: fetches, states, effects,
 // host ops, and ops that complain about their data.
 bool prune_unobservable(Graph& graph);
