@@ -232,9 +232,9 @@ void tile_max_grad(const Pool& pool, const T* x, const T* out, const T* grad, T*
       const bool first = left[upper + l] == top, second = right[upper + l] == top,
                  third = left[lower + l] == top, fourth = right[lower + l] == top;
       left_grad[upper + l] = first ? share : T(0);
-      right_grad[upper + l] = second & !first ? share : T(0);
-      left_grad[lower + l] = third & !(first | second) ? share : T(0);
-      right_grad[lower + l] = fourth & !(first | second | third) ? share : T(0);
+      right_grad[upper + l] = (second & !first) ? share : T(0);
+      left_grad[lower + l] = (third & !(first | second)) ? share : T(0);
+      right_grad[lower + l] = (fourth & !(first | second | third)) ? share : T(0);
     }
   }
   TRIREME_INDEPENDENT
