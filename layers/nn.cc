@@ -119,6 +119,32 @@ Var& fc(const Vars& input, const FcOptions& options, SourceLine line) {
                                   options.act);
 }
 
+Var& bilinear_tensor_product(Var& x, Var& y, const BilinearOptions& options, SourceLine line) {
+  const LineScope scope(line);
+  LayerHelper helper("bilinear_tensor_product", options.name);
+  helper.check_rank(x, "x", 2);
+  helper.check_rank(y, "y", 2);
+  if (options.size <= 0 || !x.shape()[1].known() || !y.shape()[1].known()) {
+    throw helper
+        .error(cat("size is ", options.size, ", x is ", x.describe(), " and y ", y.describe()))
+        .fix("give a size of 1 or more, and operands whose numbers of columns are known");
+  }
+  Var* weight = helper.create_parameter({.attr = options.param_attr,
+                                         .shape = {options.size, x.shape().at(1), y.shape().at(1)},
+                                         .dtype = x.dtype()});
+  if (!weight) throw helper.error("param_attr is false, but bilinear_tensor_product has a weight");
+  VarSlots inputs = {{"X", x}, {"Y", y}, {"Weight", *weight}};
+  if (Var* bias = helper.create_parameter({.attr = options.bias_attr,
+                                           .shape = {1, options.size},
+                                           .dtype = x.dtype(),
+                                           .is_bias = true})) {
+    inputs.push_back({"Bias", *bias});
+  }
+  Var& out = helper.create_variable_for_type_inference(x.dtype());
+  helper.append_op("bilinear_tensor_product", inputs, {{"Out", out}});
+  return helper.append_activation(out, options.act);
+}
+
 Var& embedding(Var& ids, const EmbeddingOptions& options, SourceLine line) {
   const LineScope scope(line);
   return lookup("lookup_table", ids, options);

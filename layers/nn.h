@@ -21,6 +21,17 @@ struct FcOptions {
 // One mul per input, their sum, bias, activation.
 Var& fc(const Vars& input, const FcOptions& options, SourceLine line = SourceLine::here());
 
+struct BilinearOptions {
+  int64_t size = 0;
+  std::string act = {};
+  std::string name = {};
+  ParamArg param_attr = {};
+  ParamArg bias_attr = {};
+};
+// x weight[k] y^T + bias[k], for k below size.
+Var& bilinear_tensor_product(Var& x, Var& y, const BilinearOptions& options,
+                             SourceLine line = SourceLine::here());
+
 struct EmbeddingOptions {
   std::vector<int64_t> size = {};  // rows, columns
   bool is_sparse = false;          // the table's gradient is SelectedRows

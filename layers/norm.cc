@@ -111,4 +111,34 @@ Var& prelu(Var& x, const PreluOptions& options, SourceLine line) {
   return out;
 }
 
+Var& spectral_norm(Var& weight, const SpectralNormOptions& options, SourceLine line) {
+  const LineScope scope(line);
+  LayerHelper helper("spectral_norm", options.name);
+  check_at_least_rank_2(helper, weight);
+  if (options.dim < 0 || options.dim >= weight.shape().rank()) {
+    throw helper.error(cat("dim is ", options.dim, " but the weight is ", weight.describe()))
+        .fix(cat("choose from 0 to ", weight.shape().rank() - 1));
+  }
+  int64_t height = 1, width = 1;
+  for (int axis = 0; axis < weight.shape().rank(); ++axis) {
+    (axis == options.dim ? height : width) *= known_dim(helper, weight, axis);
+  }
+  const auto vector = [&](int64_t size) -> Var& {
+    Var* made = helper.create_parameter({.attr = {},
+                                         .shape = {size},
+                                         .dtype = weight.dtype(),
+                                         .default_initializer = initializer::normal(0, 1)});
+    made->set_stop_gradient(true);
+    return *made;
+  };
+  Var& u = vector(height);
+  Var& v = vector(width);
+  Var& out = helper.create_variable_for_type_inference(weight.dtype());
+  helper.append_op("spectral_norm", {{"Weight", weight}, {"U", u}, {"V", v}}, {{"Out", out}},
+                   {{"dim", options.dim},
+                    {"power_iters", options.power_iters},
+                    {"eps", static_cast<float>(options.eps)}});
+  return out;
+}
+
 }  // namespace trireme::layers

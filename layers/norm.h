@@ -37,4 +37,15 @@ struct PreluOptions {
 };
 Var& prelu(Var& x, const PreluOptions& options, SourceLine line = SourceLine::here());
 
+struct SpectralNormOptions {
+  int dim = 0;  // whose slices are the rows of the matrix
+  int power_iters = 1;
+  double eps = 1e-12;
+  std::string name = {};
+};
+// `weight` divided by its largest singular value; the vectors it is found from are parameters that
+// no gradient reaches.
+Var& spectral_norm(Var& weight, const SpectralNormOptions& options = {},
+                   SourceLine line = SourceLine::here());
+
 }  // namespace trireme::layers

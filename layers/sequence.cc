@@ -45,6 +45,25 @@ Var& sequence_conv(Var& input, const SequenceConvOptions& options, SourceLine li
   return helper.append_activation(helper.append_bias_op(out, options.bias_attr), options.act);
 }
 
+Var& row_conv(Var& input, const RowConvOptions& options, SourceLine line) {
+  const LineScope scope(line);
+  LayerHelper helper("row_conv");
+  helper.check_rank(input, "input", 2);
+  if (!input.shape()[1].known()) throw helper.error("the input's number of columns must be known");
+  if (options.future_context_size < 0) {
+    throw helper.error(cat("future_context_size is ", options.future_context_size))
+        .fix("say how many rows ahead a row sees, 0 or more");
+  }
+  Var* filter =
+      helper.create_parameter({.attr = options.param_attr,
+                               .shape = {options.future_context_size + 1, input.shape().at(1)},
+                               .dtype = input.dtype()});
+  if (!filter) throw helper.error("param_attr is false, but row_conv has a filter");
+  Var& out = helper.create_variable_for_type_inference(input.dtype());
+  helper.append_op("row_conv", {{"X", input}, {"Filter", *filter}}, {{"Out", out}});
+  return helper.append_activation(out, options.act);
+}
+
 Var& sequence_pool(Var& input, const std::string& pool_type, const SequencePoolOptions& options,
                    SourceLine line) {
   const LineScope scope(line);

@@ -24,6 +24,13 @@ struct SequenceConvOptions {
 Var& sequence_conv(Var& input, const SequenceConvOptions& options,
                    SourceLine line = SourceLine::here());
 
+struct RowConvOptions {
+  int future_context_size = 0;  // how many rows ahead a row sees
+  ParamArg param_attr = {};
+  std::string act = {};
+};
+Var& row_conv(Var& input, const RowConvOptions& options, SourceLine line = SourceLine::here());
+
 struct SequencePoolOptions {
   bool is_test = false;
   double pad_value = 0;  // the result of an empty sequence

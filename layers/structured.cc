@@ -5,6 +5,7 @@
 
 #include "core/text.h"
 #include "layers/layer_helper.h"
+#include "layers/nn.h"
 #include "layers/ops.h"
 #include "layers/tensor.h"
 
@@ -233,6 +234,32 @@ GruStep gru_unit(Var& input, Var& hidden, const GruUnitOptions& options, SourceL
                     {"gate_activation", activation_number(helper, options.gate_activation)},
                     {"origin_mode", options.origin_mode}});
   return {updated, reset, gate};
+}
+
+LstmStep lstm_unit(Var& x_t, Var& hidden_t_prev, Var& cell_t_prev, const LstmUnitOptions& options,
+                   SourceLine line) {
+  const LineScope scope(line);
+  const LayerHelper helper("lstm_unit", options.name);
+  helper.check_rank(x_t, "x_t", 2);
+  helper.check_rank(hidden_t_prev, "hidden_t_prev", 2);
+  helper.check_rank(cell_t_prev, "cell_t_prev", 2);
+  const Dim width = cell_t_prev.shape()[1];
+  if (!width.known() || !hidden_t_prev.shape()[1].may_equal(width)) {
+    throw helper
+        .error(cat("hidden_t_prev is ", hidden_t_prev.describe(), " and cell_t_prev ",
+                   cell_t_prev.describe()))
+        .fix("give both [batch, size] of one known size");
+  }
+  Var& gates = fc(concat(Vars({x_t, hidden_t_prev}), 1), {.size = 4 * width.value(),
+                                                          .param_attr = options.param_attr,
+                                                          .bias_attr = options.bias_attr});
+  const std::vector<Var*> parts = split(gates, 4, 1);
+  Var& input = sigmoid(*parts[0]);
+  Var& forget = sigmoid(scale(*parts[1], {.bias = options.forget_bias}));
+  Var& cell = elementwise_add(elementwise_mul(forget, cell_t_prev),
+                              elementwise_mul(input, tanh(*parts[3])));
+  Var& hidden = elementwise_mul(sigmoid(*parts[2]), tanh(cell));
+  return {hidden, cell};
 }
 
 Lstmp dynamic_lstmp(Var& input, const DynamicLstmpOptions& options, SourceLine line) {

@@ -70,6 +70,21 @@ struct GruStep {
 GruStep gru_unit(Var& input, Var& hidden, const GruUnitOptions& options,
                  SourceLine line = SourceLine::here());
 
+struct LstmUnitOptions {
+  double forget_bias = 0;
+  ParamArg param_attr = {};
+  ParamArg bias_attr = {};
+  std::string name = {};
+};
+struct LstmStep {
+  Var& hidden;
+  Var& cell;
+};
+// One step of an LSTM: fc over x_t and the hidden state, then the gates input, forget, output and
+// candidate.
+LstmStep lstm_unit(Var& x_t, Var& hidden_t_prev, Var& cell_t_prev,
+                   const LstmUnitOptions& options = {}, SourceLine line = SourceLine::here());
+
 struct DynamicLstmpOptions {
   int64_t size = 0;  // four times the hidden size
   int64_t proj_size = 0;

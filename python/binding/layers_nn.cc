@@ -154,6 +154,15 @@ void bind_norms(py::module_& m) {
       },
       "input"_a, "size"_a, "padding_idx"_a = none, "param_attr"_a = none, "dtype"_a = "float32");
   m.def(
+      "bilinear_tensor_product",
+      [](Var& x, Var& y, int64_t size, const Text& act, const Text& name,
+         const ParamArg& param_attr, const ParamArg& bias_attr) {
+        return &layers::bilinear_tensor_product(x, y, {size, act, name, param_attr, bias_attr},
+                                                python_line());
+      },
+      "x"_a, "y"_a, "size"_a, "act"_a = none, "name"_a = none, "param_attr"_a = none,
+      "bias_attr"_a = none);
+  m.def(
       "data_norm",
       [](Var& input, const Text& act, double epsilon, const py::object& param_attr,
          const std::string& data_layout, bool in_place, const Text& name, const Text&, const Text&,

@@ -12,6 +12,12 @@ using namespace pybind11::literals;
 void bind_layers_sequence(py::module_& m) {
   const py::object none = py::none();
   m.def(
+      "row_conv",
+      [](Var& input, int future_context_size, const ParamArg& param_attr, const Text& act) {
+        return &layers::row_conv(input, {future_context_size, param_attr, act}, python_line());
+      },
+      "input"_a, "future_context_size"_a, "param_attr"_a = none, "act"_a = none);
+  m.def(
       "sequence_conv",
       [](Var& input, int num_filters, int filter_size, int filter_stride,
          bool,  // padding: has no effect in the original either

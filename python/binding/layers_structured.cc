@@ -42,6 +42,12 @@ void bind_group_norms(py::module_& m) {
         return &layers::prelu(x, {mode, param_attr, name}, python_line());
       },
       "x"_a, "mode"_a, "param_attr"_a = none, "name"_a = none);
+  m.def(
+      "spectral_norm",
+      [](Var& weight, int dim, int power_iters, double eps, const Text& name) {
+        return &layers::spectral_norm(weight, {dim, power_iters, eps, name}, python_line());
+      },
+      "weight"_a, "dim"_a = 0, "power_iters"_a = 1, "eps"_a = 1e-12, "name"_a = none);
 }
 
 void bind_crf(py::module_& m) {
@@ -106,6 +112,17 @@ void bind_recurrent(py::module_& m) {
       },
       "input"_a, "hidden"_a, "size"_a, "param_attr"_a = none, "bias_attr"_a = none,
       "activation"_a = "tanh", "gate_activation"_a = "sigmoid", "origin_mode"_a = false);
+  m.def(
+      "lstm_unit",
+      [](Var& x_t, Var& hidden_t_prev, Var& cell_t_prev, double forget_bias,
+         const ParamArg& param_attr, const ParamArg& bias_attr, const Text& name) {
+        const layers::LstmStep step =
+            layers::lstm_unit(x_t, hidden_t_prev, cell_t_prev,
+                              {forget_bias, param_attr, bias_attr, name}, python_line());
+        return py::make_tuple(&step.hidden, &step.cell);
+      },
+      "x_t"_a, "hidden_t_prev"_a, "cell_t_prev"_a, "forget_bias"_a = 0.0, "param_attr"_a = none,
+      "bias_attr"_a = none, "name"_a = none);
   m.def(
       "dynamic_lstmp",
       [](Var& input, int64_t size, int64_t proj_size, const ParamArg& param_attr,

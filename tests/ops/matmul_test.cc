@@ -100,5 +100,15 @@ TEST(MatmulV2, SaysWhichLeadingDimensionsDiffer) {
               HasSubstr("leading dimension 0 is 2 in X but 3 in Y"));
 }
 
+TEST(BilinearTensorProduct, IsXTimesWeightTimesYForEveryMap) {
+  const Tensor out =
+      run_op("bilinear_tensor_product", {{"X", doubles({1, 2}, {1, 2})},
+                                         {"Y", doubles({1, 3}, {3, 4, 5})},
+                                         {"Weight", doubles({2, 2, 3}, {1, 0, 0, 0, 1, 0,  //
+                                                                        0, 0, 1, 1, 0, 0})},
+                                         {"Bias", doubles({1, 2}, {0.5, 0})}});
+  EXPECT_EQ(numbers(out), (std::vector<double>{3 + 8 + 0.5, 5 + 6}));
+}
+
 }  // namespace
 }  // namespace trireme::testing

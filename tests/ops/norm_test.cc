@@ -137,5 +137,16 @@ TEST(InstanceNorm, NormalisesEachChannelOfEachSample) {
               HasSubstr("Scale has 3 numbers but there are 2 channels"));
 }
 
+TEST(SpectralNorm, DividesByTheLargestSingularValue) {
+  const Tensor diagonal = doubles({2, 2}, {3, 0, 0, 1});
+  for (const int dim : {0, 1}) {
+    const Tensor out = run_op(
+        "spectral_norm",
+        {{"Weight", diagonal}, {"U", doubles({2}, {0.7, 0.7})}, {"V", doubles({2}, {0.1, 0.2})}},
+        {{"dim", dim}, {"power_iters", 50}});
+    expect_near(out, {1, 0, 0, 1.0 / 3}, 1e-9);
+  }
+}
+
 }  // namespace
 }  // namespace trireme::testing

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ir/schema.h"
+#include "tests/ops/small.h"
 #include "tests/support/op_runner.h"
 
 namespace trireme::testing {
@@ -281,6 +282,13 @@ TEST(SequenceConv, AFilterOfAnotherHeightIsAnError) {
   EXPECT_NE(error.find("Filter has 3 rows but contextLength 3 times the width 2 of X is 6"),
             std::string::npos)
       << error;
+}
+
+TEST(RowConv, SeesAheadWithinItsSequence) {
+  const Tensor out = run_op("row_conv", {{"X", with_lod(doubles({3, 1}, {1, 2, 3}), {{0, 2, 3}})},
+                                         {"Filter", doubles({2, 1}, {1, 10})}});
+  EXPECT_EQ(numbers(out), (std::vector<double>{1 + 20, 2, 3}));
+  EXPECT_EQ(out.lod(), (Lod{{0, 2, 3}}));
 }
 
 }  // namespace

@@ -194,3 +194,78 @@ def test_static_nn_has_them_under_its_names(fresh):
     assert paddle.static.nn.group_norm(x, 2).shape == (2, 4, 3, 3)
     assert paddle.static.nn.instance_norm(x).shape == (2, 4, 3, 3)
     assert paddle.static.nn.prelu(x, 'channel').shape == (2, 4, 3, 3)
+
+
+# ---- small layers that make parameters
+
+def trained(exe, loss, feed, steps=15):
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    exe.run(fluid.default_startup_program())
+    losses = [exe.run(feed=feed, fetch_list=[loss])[0].item() for _ in range(steps)]
+    assert losses[-1] < losses[0], losses
+
+
+def weight_of(name):
+    return np.array(fluid.global_scope().find_var(name).get_tensor())
+
+
+def test_bilinear_tensor_product(exe):
+    x, y = fluid.data('x', [None, 3]), fluid.data('y', [None, 4])
+    out = fluid.layers.bilinear_tensor_product(x, y, size=5)
+    assert out.shape == (-1, 5)
+    exe.run(fluid.default_startup_program())
+    feed = {'x': np.random.rand(2, 3).astype('float32'), 'y': np.random.rand(2, 4).astype('float32')}
+    weight = weight_of('bilinear_tensor_product_0.w_0')
+    assert weight_of('bilinear_tensor_product_0.b_0').shape == (1, 5)
+    expected = np.einsum('nm,kmj,nj->nk', feed['x'], weight, feed['y'])
+    np.testing.assert_allclose(exe.run(feed=feed, fetch_list=[out])[0], expected, rtol=1e-5)
+    trained(exe, fluid.layers.mean(fluid.layers.square(out - 1.0)), feed)
+    with pytest.raises(ValueError, match='size is 0'):
+        fluid.layers.bilinear_tensor_product(x, y, size=0)
+
+
+def test_row_conv(exe):
+    x = fluid.data('x', [None, 2], lod_level=1)
+    out = fluid.layers.row_conv(x, future_context_size=2, act='tanh')
+    exe.run(fluid.default_startup_program())
+    weight = weight_of('row_conv_0.w_0')
+    assert weight.shape == (3, 2)
+    rows = np.random.rand(5, 2).astype('float32')
+    feed = {'x': fluid.create_lod_tensor(rows, [[4, 1]], fluid.CPUPlace())}
+    got = np.array(exe.run(feed=feed, fetch_list=[out], return_numpy=False)[0])
+    expected = [sum(rows[t + k] * weight[k] for k in range(3) if t + k < 4) for t in range(4)]
+    np.testing.assert_allclose(got, np.tanh(expected + [rows[4] * weight[0]]), rtol=1e-5)
+    with pytest.raises(ValueError, match='future_context_size is -1'):
+        fluid.layers.row_conv(x, -1)
+
+
+def test_spectral_norm(exe, fresh):
+    weight = fluid.layers.create_parameter([6, 4, 2], 'float32', name='weight')
+    out = fluid.layers.spectral_norm(weight, dim=1, power_iters=30)
+    u, v = [p for p in fresh[0].all_parameters() if p.name.startswith('spectral_norm')]
+    assert u.shape == (4,) and v.shape == (12,) and u.stop_gradient and v.stop_gradient
+    exe.run(fresh[1])
+    got, = exe.run(fetch_list=[out])
+    matrix = weight_of('weight').transpose(1, 0, 2).reshape(4, 12)
+    np.testing.assert_allclose(got, weight_of('weight') / np.linalg.svd(matrix)[1][0], rtol=1e-3)
+    with pytest.raises(ValueError, match='dim is 3'):
+        fluid.layers.spectral_norm(weight, dim=3)
+    assert paddle.static.nn.spectral_norm is not None
+
+
+def test_lstm_unit_is_a_step_of_an_lstm(exe):
+    x, h, c = (fluid.data(name, [None, size]) for name, size in (('x', 3), ('h', 2), ('c', 2)))
+    hidden, cell = fluid.layers.lstm_unit(x, h, c, forget_bias=1.0)
+    exe.run(fluid.default_startup_program())
+    feed = {name: np.random.rand(2, size).astype('float32') for name, size in
+            (('x', 3), ('h', 2), ('c', 2))}
+    gates = np.concatenate([feed['x'], feed['h']], 1) @ weight_of('fc_0.w_0')
+    i, f, o, g = np.split(gates, 4, 1)
+    sigmoid = lambda z: 1 / (1 + np.exp(-z))
+    expected = sigmoid(f + 1) * feed['c'] + sigmoid(i) * np.tanh(g)
+    got = exe.run(feed=feed, fetch_list=[hidden, cell])
+    np.testing.assert_allclose(got[1], expected, rtol=1e-5)
+    np.testing.assert_allclose(got[0], sigmoid(o) * np.tanh(expected), rtol=1e-5)
+    trained(exe, fluid.layers.mean(fluid.layers.square(hidden)), feed)
+    with pytest.raises(ValueError, match='cell_t_prev'):
+        fluid.layers.lstm_unit(x, x, c)

@@ -6,21 +6,21 @@ from the op table when they are first named (generated.py).
 import _trireme as _C
 from _trireme import (
     accuracy, assign, auc, autoincreased_step_counter, batch_norm, beam_search, beam_search_decode,
-    cast, chunk_eval, clip, clip_by_norm, concat, conv2d, conv2d_transpose, conv3d,
-    conv3d_transpose, cos_sim, cosine_decay, create_global_var, create_parameter, create_tensor,
-    crf_decoding, cross_entropy, ctc_greedy_decoder, data, data_norm, dropout, dynamic_gru,
-    dynamic_lstm, dynamic_lstmp, edit_distance, embedding, expand, exponential_decay, fc,
-    fill_constant, fill_constant_batch_size_like, flatten, gather, gaussian_random,
+    bilinear_tensor_product, cast, chunk_eval, clip, clip_by_norm, concat, conv2d, conv2d_transpose,
+    conv3d, conv3d_transpose, cos_sim, cosine_decay, create_global_var, create_parameter,
+    create_tensor, crf_decoding, cross_entropy, ctc_greedy_decoder, data, data_norm, dropout,
+    dynamic_gru, dynamic_lstm, dynamic_lstmp, edit_distance, embedding, expand, exponential_decay,
+    fc, fill_constant, fill_constant_batch_size_like, flatten, gather, gaussian_random,
     get_tensor_from_selected_rows, group_norm, gru_unit, hsigmoid, increment, inplace_abn,
     instance_norm, inverse_time_decay, label_smooth, layer_norm, linear_chain_crf, linear_lr_warmup,
-    lod_reset, log_loss, logical_and, logical_not, logical_or, lstm, matmul, mean,
+    lod_reset, log_loss, logical_and, logical_not, logical_or, lstm, lstm_unit, matmul, mean,
     merge_selected_rows, mul, natural_exp_decay, nce, noam_decay, one_hot, ones_like,
-    piecewise_decay, polynomial_decay, pool2d, prelu, reshape, sampled_softmax_with_cross_entropy,
-    scale, sequence_conv, sequence_expand, sequence_first_step, sequence_last_step, sequence_pool,
-    sequence_softmax, shape, sigmoid_cross_entropy_with_logits, slice, softmax,
-    softmax_with_cross_entropy, split, square_error_cost, squeeze, stack, sums,
-    tensor_array_to_tensor, topk, transpose, uniform_random, unsqueeze, warpctc, zeros_like,
-    Recv, Send, _allreduce, _decay_step_counter)
+    piecewise_decay, polynomial_decay, pool2d, prelu, reshape, row_conv,
+    sampled_softmax_with_cross_entropy, scale, sequence_conv, sequence_expand, sequence_first_step,
+    sequence_last_step, sequence_pool, sequence_softmax, shape, sigmoid_cross_entropy_with_logits,
+    slice, softmax, softmax_with_cross_entropy, spectral_norm, split, square_error_cost, squeeze,
+    stack, sums, tensor_array_to_tensor, topk, transpose, uniform_random, unsqueeze, warpctc,
+    zeros_like, Recv, Send, _allreduce, _decay_step_counter)
 
 from . import control_flow, detection, generated, io, learning_rate_scheduler, math_op_patch, utils
 from . import decoder as _decoder  # before rnn's function takes the name of its module
@@ -39,21 +39,8 @@ math_op_patch.monkey_patch_variable()
 _RENAMED = {'argmax': 'arg_max', 'argmin': 'arg_min', 'smooth_l1': 'smooth_l1_loss',
             'resize_nearest': 'nearest_interp', 'resize_bilinear': 'bilinear_interp'}
 
-# Layers that make parameters: their op alone would not be the layer.
-_NOT_BUILT = {'bilinear_tensor_product', 'lstm_unit', 'row_conv', 'spectral_norm'}
-
-
-def _not_built(name):
-    def layer(*args, **kwargs):
-        raise NotImplementedError(f'layers.{name} is not built yet in Trireme')
-    layer.__name__ = name
-    layer.__doc__ = f'layers.{name}: not built yet.'
-    return layer
-
 
 def __getattr__(name):
-    if name in _NOT_BUILT:
-        return _not_built(name)
     op = _RENAMED.get(name, name)
     if name.startswith('__') or not generated.forwards(op):
         raise AttributeError(f'paddle.fluid.layers has no layer {name}, or it is not built yet')
@@ -66,7 +53,7 @@ def _names():
     """Every layer there is, named yet or not."""
     own = {name for name, value in globals().items()
            if not name.startswith('_') and callable(value)}
-    forwarding = set(filter(generated.forwards, _C.op_types())) - _NOT_BUILT
+    forwarding = set(filter(generated.forwards, _C.op_types()))
     renamed = {name for name, op in _RENAMED.items() if _C.has_op(op)}
     return sorted(own | forwarding | renamed | {'_decay_step_counter'})
 
