@@ -5,7 +5,7 @@
 namespace trireme::testing {
 namespace {
 
-using Sizes = std::vector<int32_t>;
+using Lengths = std::vector<int32_t>;
 
 const Tensor kFlat = doubles({2, 3}, {1, 2, 3, 4, 5, 6});
 const Tensor kSeven = doubles({7}, {1, 2, 3, 4, 5, 6, 7});
@@ -15,12 +15,12 @@ TEST(WrongUse, WindowsNameTheirSizes) {
   for (const char* op : {"conv2d", "depthwise_conv2d", "conv3d", "conv2d_transpose",
                          "depthwise_conv2d_transpose", "conv3d_transpose"}) {
     uses.push_back(spoiled(op, {{"Input", {kFlat}}}, {}, "has 2 dimensions [2, 3] but "));
-    uses.push_back(spoiled(op, {}, {{"strides", Sizes{1}}}, "strides has 1 numbers [1] but"));
+    uses.push_back(spoiled(op, {}, {{"strides", Lengths{1}}}, "strides has 1 numbers [1] but"));
     uses.push_back(spoiled(op, {}, {{"groups", 0}}, "attribute groups is 0"));
   }
   for (const char* op : {"pool2d", "pool3d", "max_pool2d_with_index"}) {
     uses.push_back(spoiled(op, {{"X", {kFlat}}}, {}, "X has 2 dimensions [2, 3] but "));
-    uses.push_back(spoiled(op, {}, {{"ksize", Sizes{1}}, {"global_pooling", false}},
+    uses.push_back(spoiled(op, {}, {{"ksize", Lengths{1}}, {"global_pooling", false}},
                            "ksize has 1 numbers [1] but"));
   }
   uses.push_back(spoiled("im2sequence", {{"X", {kFlat}}}, {}, "[2, 3]"));
