@@ -65,6 +65,7 @@ int conv_slices(const ConvSizes& s, ConvPass pass) {
 #include <cstring>
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <type_traits>
 #include <vector>
 
 // Of the OpenMP runtime that the library is built on; its header is a compiler's, not the system's.
@@ -352,6 +353,9 @@ class Conv : public OnednnConv {
         partial_(aligned(filter.get_size())) {
     const memory::dims dims = filter.dims();
     const Desc plain(dims, memory::data_type::f32, sizes.groups == 1 ? Tag::oihw : Tag::goihw);
+    in_squares_ = sizes.groups == 1 && dims[0] % kSide == 0 && dims[1] % kSide == 0 &&
+                  dims[2] * dims[3] <= kMostTaps &&
+                  filter == Desc(dims, memory::data_type::f32, Tag::OIhw16i16o);
     if (plain == filter && (pass != ConvPass::filter || slices_.size() == 1)) return;
     const int64_t block = outer_block(filter);
     const int64_t blocks = block == 0 ? 1 : (dims[0] + block - 1) / block;
@@ -380,6 +384,8 @@ class Conv : public OnednnConv {
       const auto floats = static_cast<int64_t>(filter.get_size() / sizeof(float));
       pieces_.push_back({.reorder = made->second.call(),
                          .plain = first * (whole / dims[0]),
+                         .first_block = begin,
+                         .last_block = end,
                          .begin = floats * begin / blocks,
                          .end = floats * end / blocks});
     }
@@ -428,6 +434,10 @@ class Conv : public OnednnConv {
     const OneThread one;
     FilterPiece& piece = pieces_[static_cast<size_t>(index)];
     auto* sum = reinterpret_cast<float*>(scratch);
+    if (in_squares_) {
+      sum_squares(piece, sum, tensors.filter);
+      return;
+    }
     for (size_t s = 1; s < slices_.size(); ++s) {
       const auto* term = reinterpret_cast<const float*>(scratch + s * partial_);
       vectorised([sum, term, begin = piece.begin, end = piece.end] {
@@ -443,6 +453,7 @@ class Conv : public OnednnConv {
   struct FilterPiece {
     Call reorder;       // between the plain filter and the library's, for these output channels
     int64_t plain = 0;  // where they begin in the plain filter
+    int64_t first_block = 0, last_block = 0;
     int64_t begin = 0, end = 0;  // of the library's
   };
 
@@ -466,8 +477,45 @@ class Conv : public OnednnConv {
     return pass_ == ConvPass::filter ? scratch + static_cast<size_t>(slice) * partial_ : scratch;
   }
 
+  // The layout that most filter gradients come in: squares of 16 input and 16 output channels, one
+  // per tap. The slices' squares are added up and turned over while they are in the nearest cache;
+  // the library's own reorder would take two more passes over memory.
+  static constexpr int64_t kSide = 16, kSquare = kSide * kSide, kMostTaps = 25;
+  void sum_squares(const FilterPiece& piece, const float* sums, float* plain) const {
+    const int64_t taps = sizes_.axes[0].size * sizes_.axes[1].size;
+    if (taps == 1) {
+      vectorised([&] { turn_squares(piece, sums, plain, std::integral_constant<int64_t, 1>()); });
+    } else if (taps == 9) {
+      vectorised([&] { turn_squares(piece, sums, plain, std::integral_constant<int64_t, 9>()); });
+    } else {
+      vectorised([&] { turn_squares(piece, sums, plain, taps); });
+    }
+  }
+  template <class Taps>
+  void turn_squares(const FilterPiece& piece, const float* sums, float* plain, Taps taps) const {
+    const int64_t inputs = sizes_.image_channels, across = inputs / kSide;
+    float tile[kMostTaps * kSquare];
+    for (int64_t block = piece.first_block; block < piece.last_block; ++block) {
+      for (int64_t i = 0; i < across; ++i) {
+        const float* from = sums + (block * across + i) * taps * kSquare;
+        std::copy_n(from, taps * kSquare, tile);
+        for (size_t s = 1; s < slices_.size(); ++s) {
+          const float* term = from + s * (partial_ / sizeof(float));
+          for (int64_t e = 0; e < taps * kSquare; ++e) tile[e] += term[e];
+        }
+        for (int64_t o = 0; o < kSide; ++o) {
+          float* to = plain + ((block * kSide + o) * inputs + i * kSide) * taps;
+          for (int64_t c = 0; c < kSide; ++c) {
+            for (int64_t t = 0; t < taps; ++t) to[c * taps + t] = tile[t * kSquare + c * kSide + o];
+          }
+        }
+      }
+    }
+  }
+
   ConvSizes sizes_;
   ConvPass pass_;
+  bool in_squares_ = false;
   std::vector<Slice> slices_;
   size_t partial_;  // bytes of one filter in the library's layout
   std::vector<FilterPiece> pieces_;
