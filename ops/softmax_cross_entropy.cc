@@ -1,6 +1,7 @@
 // softmax_with_cross_entropy: the loss of logits, without ever taking the logarithm of a softmax.
 #include <cmath>
 
+#include "cpu/independent.h"
 #include "ir/schema.h"
 #include "ops/axis_rows.h"
 #include "ops/class_labels.h"
@@ -59,16 +60,43 @@ T shift_of(Row<const T> logits, int64_t classes) {
   return top + std::log(sum);
 }
 
+// Softmax and the cost of one class out of one round of exponentials. `softmax` may be `x`.
+template <class T>
+T class_cost(const T* x, int64_t classes, int64_t label, T* softmax) {
+  const T chosen = x[label];
+  T shift = 0;
+  vectorised([&shift, x, classes, to = softmax] {
+    const T top = row_max(x, classes);
+    TRIREME_INDEPENDENT
+    for (int64_t j = 0; j < classes; ++j) to[j] = exponential(x[j] - top);
+    const T sum = row_sum<T>(classes, [=](int64_t j) { return to[j]; });
+    shift = top + std::log(sum);
+    const T inverse = 1 / sum;
+    for (int64_t j = 0; j < classes; ++j) to[j] *= inverse;
+  });
+  return shift - chosen;
+}
+
 template <class T>
 BoundKernel loss(const KernelSite& site) {
   const Options o(site, site.in("Logits").shape);
   const int softmax_at = site.out_position("Softmax"), loss_at = site.out_position("Loss");
   const int64_t classes = o.rows.extent;
+  const bool one_round = o.use_softmax && !o.soft && o.rows.inner == 1;
   return BoundKernel(
       [=](const KernelArgs& k) {
         const auto [begin, end] = k.range(o.rows.rows());
         for (int64_t row = begin; row < end; ++row) {
           const Row<const T> logits{k.in<T>(0) + o.rows.begin(row), o.rows.inner};
+          if (one_round && k.has_out(softmax_at)) {
+            const ClassLabels labels(k.in(1));
+            const bool counts = labels[row] != o.ignored;
+            const T cost = class_cost(logits.first, classes,
+                                      counts ? labels.checked(row, classes) : int64_t{0},
+                                      k.out<T>(softmax_at) + o.rows.begin(row));
+            if (k.has_out(loss_at)) k.out<T>(loss_at)[row] = counts ? cost : T(0);
+            continue;
+          }
           const T shift = o.use_softmax ? shift_of(logits, classes) : T(0);
           const auto cost = [&](int64_t j) {
             return o.use_softmax ? shift - logits[j] : -std::log(logits[j]);
