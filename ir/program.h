@@ -79,7 +79,8 @@ struct VarSpec {
 // What only parameters have.
 struct ParameterInfo {
   bool trainable = true;
-  float learning_rate = 1.0f;
+  float learning_rate = 1.0f;     // times the optimizer's
+  std::string learning_rate_var;  // set: the variable that is this parameter's whole rate
   std::shared_ptr<Regularizer> regularizer;
   std::shared_ptr<GradientClip> gradient_clip;  // set_gradient_clip's old way
   bool do_model_average = true;

@@ -7,6 +7,7 @@
 
 #include "core/text.h"
 #include "layers/control_flow.h"
+#include "layers/defaults.h"
 #include "layers/layer_helper.h"
 #include "layers/math_op.h"
 #include "layers/ops.h"
@@ -171,6 +172,30 @@ Var& linear_lr_warmup(const LearningRate& learning_rate, double warmup_steps, do
            &rate);
   });
   return rate;
+}
+
+void append_lars(const ParamGrads& params_grads, Var& learning_rate, double weight_decay,
+                 SourceLine line) {
+  for (const auto& [param, grad] : params_grads) {
+    if (!grad) continue;
+    if (grad->type() != VarType::lod_tensor) {
+      throw Error(ErrorKind::unimplemented, cat("the gradient of ", param->name(),
+                                                " is sparse: it has no norm over all rows"))
+          .fix("leave the parameter out of params_grads, or give its embedding is_sparse=False");
+    }
+    const RoleGuard role = optimized_guard(param->block().program(), {param->name(), grad->name()});
+    const NameScope name_scope("optimizer");
+    const auto norm = [line](Var& x) -> Var& {
+      return layers::sqrt(layers::reduce_sum(layers::square(x, line), {}, line), line);
+    };
+    Var& param_norm = norm(*param);
+    Var& grad_norm = norm(*grad);
+    Var& balanced = weight_decay == 1.0 ? grad_norm + param_norm
+                                        : grad_norm + param_norm * static_cast<float>(weight_decay);
+    ParameterInfo& own = param->edit_parameter();
+    Var& base = own.learning_rate == 1.0f ? learning_rate : learning_rate * own.learning_rate;
+    own.learning_rate_var = (base * param_norm / balanced).name();
+  }
 }
 
 }  // namespace trireme::layers

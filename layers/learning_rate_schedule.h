@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/backward.h"
 #include "layers/arguments.h"
 
 namespace trireme::layers {
@@ -65,5 +66,11 @@ Var& cosine_decay(const LearningRate& learning_rate, double step_each_epoch, dou
 // From start_lr to end_lr in warmup_steps, then learning_rate.
 Var& linear_lr_warmup(const LearningRate& learning_rate, double warmup_steps, double start_lr,
                       double end_lr, SourceLine line = SourceLine::here());
+
+// Layer-wise rates: from now on each parameter's rate is
+// learning_rate * |param| / (|grad| + weight_decay * |param|), times its own factor. The optimizer
+// that is called afterwards uses them instead of its own rate.
+void append_lars(const ParamGrads& params_grads, Var& learning_rate, double weight_decay,
+                 SourceLine line = SourceLine::here());
 
 }  // namespace trireme::layers

@@ -189,7 +189,14 @@ Var& Optimizer::create_param_lr(Var& param) {
   Program& program = default_main_program();
   Var* rate = learning_rate_var(&program);
   promise(rate != nullptr, "the learning rate is made before the updates");
-  const float own = param.is_parameter() ? param.parameter()->learning_rate : 1.0f;
+  if (!param.is_parameter()) return *rate;
+  if (const std::string& whole = param.parameter()->learning_rate_var; !whole.empty()) {
+    if (Var* found = program.current_block().find_var_recursive(whole)) return *found;
+    throw Error(ErrorKind::not_found, cat("the learning rate of ", param.name(), " is ", whole,
+                                          ", which this program does not have"))
+        .fix("call append_LARS in the program that is minimized");
+  }
+  const float own = param.parameter()->learning_rate;
   if (own == 1.0f) return *rate;
   const RoleGuard role = lr_schedule_guard(program, true);
   const NameScope name_scope("scale_with_param_lr");

@@ -72,6 +72,12 @@ void bind_layers_schedule(py::module_& m) {
         return &layers::linear_lr_warmup(rate, warmup_steps, start_lr, end_lr, python_line());
       },
       "learning_rate"_a, "warmup_steps"_a, "start_lr"_a, "end_lr"_a);
+  m.def(
+      "append_LARS",
+      [](const ParamGrads& params_grads, Var& learning_rate, double weight_decay) {
+        layers::append_lars(params_grads, learning_rate, weight_decay, python_line());
+      },
+      "params_grads"_a, "learning_rate"_a, "weight_decay"_a);
 }
 
 }  // namespace trireme::binding

@@ -83,6 +83,8 @@ void bind_variables(py::module_& m) {
                     })
       .def_property("_learning_rate", read(&ParameterInfo::learning_rate, "optimize_attr"),
                     edit(&ParameterInfo::learning_rate, "optimize_attr"))
+      .def_property("_learning_rate_var", read(&ParameterInfo::learning_rate_var, "optimize_attr"),
+                    edit(&ParameterInfo::learning_rate_var, "optimize_attr"))
       .def_property("do_model_average", read(&ParameterInfo::do_model_average, "do_model_average"),
                     edit(&ParameterInfo::do_model_average, "do_model_average"))
       .def_property("need_clip", read(&ParameterInfo::need_clip, "need_clip"),

@@ -102,3 +102,33 @@ def test_wrong_rates_are_type_errors():
         fluid.optimizer.SGD('fast')
     with pytest.raises(TypeError):
         paddle.optimizer.SGD('fast')
+
+
+def test_append_lars_gives_every_parameter_a_rate_of_its_own():
+    x = fluid.layers.data(name='x', shape=[3])
+    hidden = fluid.layers.fc(x, 4, param_attr=fluid.ParamAttr(name='w', learning_rate=0.5), bias_attr=False)
+    loss = fluid.layers.mean(fluid.layers.fc(hidden, 2, param_attr='v', bias_attr=False))
+    sgd = fluid.optimizer.SGD(learning_rate=100.0)  # not used: every parameter has its own
+    params_grads = sgd.backward(loss)
+    rate = fluid.layers.fill_constant([1], 'float32', 0.1)
+    fluid.layers.learning_rate_scheduler.append_LARS(params_grads, rate, weight_decay=0.25)
+    sgd.apply_gradients(params_grads)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    names = [param.name for param, _ in params_grads]
+    before = {name: np.array(fluid.global_scope().find_var(name).get_tensor()) for name in names}
+    grads = exe.run(feed={'x': np.ones((5, 3), 'float32')}, fetch_list=[grad for _, grad in params_grads])
+    for (param, _), grad, factor in zip(params_grads, grads, (0.5, 1.0)):
+        assert isinstance(param.optimize_attr['learning_rate'], fluid.Variable)
+        norm = np.linalg.norm(before[param.name])
+        own = 0.1 * factor * norm / (np.linalg.norm(grad) + 0.25 * norm)
+        np.testing.assert_allclose(np.array(fluid.global_scope().find_var(param.name).get_tensor()),
+                                   before[param.name] - own * grad, rtol=1e-5)
+
+
+def test_what_is_written_into_optimize_attr_stays():
+    x = fluid.layers.data(name='x', shape=[3])
+    fluid.layers.fc(x, 4, param_attr='w', bias_attr=False)
+    w = fluid.default_main_program().global_block().var('w')
+    w.optimize_attr['learning_rate'] = 0.25
+    assert w.optimize_attr['learning_rate'] == 0.25

@@ -103,12 +103,30 @@ Variable.error_clip = property(_get_error_clip, _put_error_clip)
 Variable._set_error_clip = _put_error_clip
 
 
+class _OptimizeAttr(dict):
+    """What is written into it is the parameter's."""
+
+    def __init__(self, parameter, **items):
+        super().__init__(**items)
+        self._parameter = parameter
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        self._parameter.optimize_attr = self
+
+
 def _get_optimize_attr(self):
-    return {'learning_rate': self._learning_rate}
+    whole = self._learning_rate_var
+    rate = self.block._find_var_recursive(whole) if whole else self._learning_rate
+    return _OptimizeAttr(self, learning_rate=rate)
 
 
 def _set_optimize_attr(self, attr):
-    self._learning_rate = attr['learning_rate']
+    rate = attr['learning_rate']
+    if isinstance(rate, Variable):
+        self._learning_rate_var = rate.name
+    else:
+        self._learning_rate, self._learning_rate_var = rate, ''
 
 
 Variable.optimize_attr = property(_get_optimize_attr, _set_optimize_attr)
