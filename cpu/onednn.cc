@@ -361,33 +361,38 @@ class Conv : public OnednnConv {
     const int64_t blocks = block == 0 ? 1 : (dims[0] + block - 1) / block;
     const int64_t pieces = std::clamp<int64_t>(
         std::min<int64_t>(blocks, static_cast<int64_t>(filter.get_size() >> 16)), 1, 16);
-    // Pieces of equal size share one primitive: they differ in where they begin.
-    const auto whole = static_cast<int64_t>(plain.get_size() / sizeof(float));
+    // Pieces of equal size share one primitive: they differ in where they begin. The last may end
+    // inside a block; only there does the library take it, so its place is part of the primitive.
+    const auto whole = static_cast<int64_t>(plain.get_size() / sizeof(float)),
+               floats = static_cast<int64_t>(filter.get_size() / sizeof(float));
     std::map<int64_t, Recipe> reorders;  // by output channels
     for (int64_t p = 0; p < pieces; ++p) {
-      const int64_t begin = blocks * p / pieces, end = blocks * (p + 1) / pieces;
-      const int64_t first = begin * block,
-                    channels = pieces == 1 ? dims[0] : std::min(end * block, dims[0]) - first;
-      auto made = reorders.find(channels);
+      FilterPiece piece;
+      piece.first_block = blocks * p / pieces;
+      piece.last_block = blocks * (p + 1) / pieces;
+      piece.begin = floats * piece.first_block / blocks;
+      piece.end = floats * piece.last_block / blocks;
+      memory::dims extent = dims, offset(dims.size(), 0);
+      const int64_t first = piece.first_block * block;
+      if (pieces > 1) extent[0] = std::min(piece.last_block * block, dims[0]) - first;
+      if (pieces > 1 && extent[0] % block != 0) {
+        offset[0] = first;
+      } else {
+        piece.plain = first * (whole / dims[0]);
+        piece.packed = piece.begin;
+      }
+      auto made = reorders.find(extent[0]);
       if (made == reorders.end()) {
-        memory::dims extent = dims;
-        extent[0] = channels;
-        const memory::dims nowhere(dims.size(), 0);
-        const Desc part_of_plain = pieces == 1 ? plain : plain.submemory_desc(extent, nowhere),
-                   part = pieces == 1 ? filter : filter.submemory_desc(extent, nowhere);
+        const Desc part_of_plain = pieces == 1 ? plain : plain.submemory_desc(extent, offset),
+                   part = pieces == 1 ? filter : filter.submemory_desc(extent, offset);
         made =
             reorders
-                .emplace(channels, pass == ConvPass::filter ? reorder_recipe(part, part_of_plain)
-                                                            : reorder_recipe(part_of_plain, part))
+                .emplace(extent[0], pass == ConvPass::filter ? reorder_recipe(part, part_of_plain)
+                                                             : reorder_recipe(part_of_plain, part))
                 .first;
       }
-      const auto floats = static_cast<int64_t>(filter.get_size() / sizeof(float));
-      pieces_.push_back({.reorder = made->second.call(),
-                         .plain = first * (whole / dims[0]),
-                         .first_block = begin,
-                         .last_block = end,
-                         .begin = floats * begin / blocks,
-                         .end = floats * end / blocks});
+      piece.reorder = made->second.call();
+      pieces_.push_back(std::move(piece));
     }
   }
 
@@ -407,7 +412,7 @@ class Conv : public OnednnConv {
     const OneThread one;
     FilterPiece& piece = pieces_[static_cast<size_t>(index)];
     piece.reorder.set(kFrom, tensors.filter + piece.plain);
-    piece.reorder.set(kTo, reinterpret_cast<float*>(scratch) + piece.begin);
+    piece.reorder.set(kTo, reinterpret_cast<float*>(scratch) + piece.packed);
     piece.reorder.run();
   }
 
@@ -444,15 +449,15 @@ class Conv : public OnednnConv {
         for (int64_t i = begin; i < end; ++i) sum[i] += term[i];
       });
     }
-    piece.reorder.set(kFrom, sum + piece.begin);
+    piece.reorder.set(kFrom, sum + piece.packed);
     piece.reorder.set(kTo, tensors.filter + piece.plain);
     piece.reorder.run();
   }
 
  private:
   struct FilterPiece {
-    Call reorder;       // between the plain filter and the library's, for these output channels
-    int64_t plain = 0;  // where they begin in the plain filter
+    Call reorder;  // between the plain filter and the library's, for these output channels
+    int64_t plain = 0, packed = 0;  // where it begins in the plain filter and in the library's
     int64_t first_block = 0, last_block = 0;
     int64_t begin = 0, end = 0;  // of the library's
   };
