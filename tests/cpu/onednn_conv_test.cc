@@ -6,11 +6,11 @@
 namespace trireme {
 namespace {
 
-struct Case {
+struct TrainingConv {
   int64_t batch, channels, side, maps, window, stride, pad;
 };
 
-ConvSizes sizes_of(const Case& c) {
+ConvSizes training_sizes(const TrainingConv& c) {
   ConvSizes sizes{.batch = c.batch, .image_channels = c.channels, .map_channels = c.maps};
   for (ConvSizes::Axis& axis : sizes.axes) {
     axis = {.image = c.side,
@@ -26,14 +26,14 @@ ConvSizes sizes_of(const Case& c) {
 // Turned down, a convolution would still be right, and ten times as slow: nobody would notice.
 TEST(OnednnConv, TakesTheSizesOfTrainingInAllPasses) {
   if (!has_onednn()) GTEST_SKIP() << "built without oneDNN";
-  const Case cases[] = {{64, 1, 28, 20, 5, 1, 0},   {64, 20, 12, 50, 5, 1, 0},
-                        {8, 3, 224, 64, 7, 2, 3},   {8, 64, 56, 64, 3, 1, 1},
-                        {8, 256, 56, 128, 1, 2, 0}, {32, 512, 4, 512, 3, 1, 1},
-                        {32, 512, 2, 512, 3, 1, 1}, {7, 24, 15, 100, 3, 1, 1},
-                        {5, 48, 9, 66, 3, 2, 1},    {1, 16, 10, 16, 3, 1, 1}};
-  for (const Case& c : cases) {
+  const TrainingConv cases[] = {{64, 1, 28, 20, 5, 1, 0},   {64, 20, 12, 50, 5, 1, 0},
+                                {8, 3, 224, 64, 7, 2, 3},   {8, 64, 56, 64, 3, 1, 1},
+                                {8, 256, 56, 128, 1, 2, 0}, {32, 512, 4, 512, 3, 1, 1},
+                                {32, 512, 2, 512, 3, 1, 1}, {7, 24, 15, 100, 3, 1, 1},
+                                {5, 48, 9, 66, 3, 2, 1},    {1, 16, 10, 16, 3, 1, 1}};
+  for (const TrainingConv& c : cases) {
     for (const ConvPass pass : {ConvPass::map, ConvPass::image, ConvPass::filter}) {
-      ConvSizes sizes = sizes_of(c);
+      ConvSizes sizes = training_sizes(c);
       const auto block = [](int64_t channels) {
         return channels < 16 ? 0 : channels % 16 == 0 ? 16 : channels;
       };

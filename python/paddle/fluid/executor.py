@@ -69,10 +69,12 @@ def _fetch_items(fetch_list):
     """Names to fetch, and whether optimizer ops are among the items."""
     names, has_optimizers = [], False
     for item in fetch_list:
-        if isinstance(item, Variable):
+        if type(item) is Variable:
             names.append(item.name)
         elif isinstance(item, str):
             names.append(item)
+        elif isinstance(item, Variable):
+            names.append(item.name)
         elif isinstance(item, Operator):
             if not item._is_optimize_op():
                 raise TypeError(f'fetch_list holds the operator {item.type}; only operators that '
@@ -191,24 +193,26 @@ class Executor:
             raise RuntimeError('the executor was closed: make a new one')
         if program is None:
             program = default_main_program()
-        compiled = program if isinstance(program, CompiledProgram) else None
-        if compiled is not None:
-            program = compiled._program
-        elif not isinstance(program, Program):
-            raise TypeError('program must be a Program or a CompiledProgram, '
-                            f'got {type(program).__name__}')
-        if not isinstance(fetch_var_name, str):
+        compiled = None
+        if type(program) is not Program:  # the usual ones first: a step of a small program is short
+            if isinstance(program, CompiledProgram):
+                compiled, program = program, program._program
+            elif not isinstance(program, Program):
+                raise TypeError('program must be a Program or a CompiledProgram, '
+                                f'got {type(program).__name__}')
+        if type(fetch_var_name) is not str and not isinstance(fetch_var_name, str):
             raise TypeError(f'fetch_var_name must be a str, got {type(fetch_var_name).__name__}')
         if scope is not None and not isinstance(scope, core.Scope):
             raise TypeError(f'scope must be a Scope, got {type(scope).__name__}')
-        if compiled is None:
+        if type(feed) is not dict and compiled is None:
             feed = _feed_dict(feed)
-        if fetch_list is None:
-            fetch_list = []
-        elif isinstance(fetch_list, (Variable, str, Operator)):
-            fetch_list = [fetch_list]
-        assert isinstance(fetch_list, (tuple, list)), \
-            f'fetch_list must be a list or a tuple, got {type(fetch_list).__name__}'
+        if type(fetch_list) is not list:
+            if fetch_list is None:
+                fetch_list = []
+            elif isinstance(fetch_list, (Variable, str, Operator)):
+                fetch_list = [fetch_list]
+            assert isinstance(fetch_list, (tuple, list)), \
+                f'fetch_list must be a list or a tuple, got {type(fetch_list).__name__}'
         names, has_optimizers = _fetch_items(fetch_list)
         known = self._io_of
         if known[0] is not program or known[1] != program._version:
