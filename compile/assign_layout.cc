@@ -103,9 +103,8 @@ class Assigner {
   }
 
   bool rewrite_conv(Node& node) {
-    if (text_attr(node, "data_format") == "NHWC" || in(node, "Bias") || in(node, "ResidualData")) {
-      return false;
-    }
+    if (text_attr(node, "data_format") == "NHWC" || in(node, "ResidualData")) return false;
+    if (in(node, "Bias") && out(node, "Bias@GRAD")) return false;
     if (attr_as<int>(node.attrs->at("groups"), "groups") != 1) return false;
     int* input = in(node, "Input");
     int* filter = in(node, "Filter");

@@ -16,6 +16,10 @@ bool prune_unobservable(Graph& graph);
 // bodies repeat the forward; this takes the repetition out again.
 bool merge_equal(Graph& graph);
 
+// A convolution adds its bias, and takes a relu behind it, before its images leave the cache. No
+// bit changes.
+bool fuse_conv_bias(Graph& graph);
+
 // Images between convolutions stay in the layout that the convolution library works in.
 bool assign_layout(Graph& graph);
 

@@ -14,6 +14,9 @@ namespace trireme {
 // 0: not in blocks.
 inline constexpr std::string_view kChannelBlocks = "channel_blocks";
 
+// Another: conv2d takes the relu of its result.
+inline constexpr std::string_view kReluBehind = "relu_behind";
+
 struct ChannelBlocks {
   int64_t image = 0, map = 0;
 };

@@ -172,12 +172,14 @@ struct Kind {
   }
 };
 
-ChannelBias bias_of(const Conv& conv, const Kind& kind) {
+ChannelBias bias_of(const OpView& op, const Conv& conv, const Kind& kind) {
   const ConvShape& s = conv.shape;
+  const int64_t channels = s.groups * (kind.transposed ? s.image_channels : s.map_channels);
   return {.batch = s.batch,
-          .channels = s.groups * (kind.transposed ? s.image_channels : s.map_channels),
+          .channels = channels,
           .pixels = kind.transposed ? in_pixels(s.window) : out_pixels(s.window),
-          .channel_last = s.channel_last};
+          .block = s.channel_last ? channels : s.map_block,
+          .relu = op.has_attr(kReluBehind)};
 }
 
 // Images are independent, so parts take images whichever product is used. Copies are made at once.
@@ -225,7 +227,7 @@ PlainImages<T> plain_maps(const ConvShape& s) {
 template <class T>
 BoundKernel forward(const KernelSite& site, const Kind& kind, Product<T> product) {
   const Conv conv = kind.site(site);
-  const ChannelBias bias_shape = bias_of(conv, kind);
+  const ChannelBias bias_shape = bias_of(site, conv, kind);
   const int bias_at = site.schema().find_input("Bias") ? site.position("Bias") : -1;
   return BoundKernel(
       [=, shape = conv.shape](const KernelArgs& k) {
@@ -249,7 +251,7 @@ BoundKernel forward(const KernelSite& site, const Kind& kind, Product<T> product
 template <class T>
 BoundKernel backward(const KernelSite& site, const Kind& kind, Product<T> product) {
   const Conv conv = kind.site(site);
-  const ChannelBias bias_shape = bias_of(conv, kind);
+  const ChannelBias bias_shape = bias_of(site, conv, kind);
   const int input_at = site.position("Input"), filter_at = site.position("Filter"),
             grad_at = site.position("Output@GRAD");
   const int input_grad_at = site.out_position("Input@GRAD"),
@@ -302,7 +304,7 @@ std::optional<BoundKernel> onednn_forward(const KernelSite& site, const Kind& ki
                   .map = kind.transposed ? input : out,
                   .filter = filter};
   if (site.schema().find_input("Bias") && site.has("Bias")) {
-    at.after = [shape = bias_of(conv, kind), bias = site.position("Bias"), out](
+    at.after = [shape = bias_of(site, conv, kind), bias = site.position("Bias"), out](
                    const KernelArgs& k, int64_t first, int64_t last) {
       add_bias(shape, k.in<float>(bias), k.out<float>(out), first, last);
     };
@@ -335,7 +337,7 @@ std::optional<BoundKernel> onednn_backward(const KernelSite& site, const Kind& k
     if (!add_conv_phases(conv.shape, ConvPass::filter, at, made, why_not)) return std::nullopt;
   }
   if (site.schema().find_output("Bias@GRAD") && site.wants("Bias@GRAD")) {
-    const auto sum = [shape = bias_of(conv, kind), grad,
+    const auto sum = [shape = bias_of(site, conv, kind), grad,
                       result = site.out_position("Bias@GRAD")](const KernelArgs& k) {
       if (k.part == 0) bias_grad(shape, k.in<float>(grad), k.out<float>(result));
     };

@@ -3,6 +3,11 @@
 
 #include <algorithm>
 
+#include "cpu/element_math.h"
+#include "cpu/independent.h"
+#include "cpu/vectorised.h"
+#include "ops/lanes.h"
+
 namespace trireme {
 namespace {
 
@@ -220,33 +225,81 @@ void conv_filter_grad(const ConvShape& s, Product<T> product, const T* image, co
   }
 }
 
+namespace {
+
+// to[i] = act(to[i] + bias[i % period]), a period at a time.
+template <class T, class Act>
+void add_periods(const T* bias, int64_t period, T* to, int64_t periods, const Act& act) {
+  vectorised([=] {
+    T* at = to;
+    for (int64_t p = 0; p < periods; ++p, at += period) {
+      TRIREME_INDEPENDENT
+      for (int64_t i = 0; i < period; ++i) at[i] = act(at[i] + bias[i]);
+    }
+  });
+}
+
+template <class T, class Act>
+void add_planes(const ChannelBias& s, const T* bias, T* to, const Act& act) {
+  vectorised([=, channels = s.channels, pixels = s.pixels] {
+    T* at = to;
+    for (int64_t c = 0; c < channels; ++c, at += pixels) {
+      TRIREME_INDEPENDENT
+      for (int64_t p = 0; p < pixels; ++p) at[p] = act(at[p] + bias[c]);
+    }
+  });
+}
+
+// A block that fills no vector is repeated until it does.
+constexpr int64_t kWidePeriod = 64, kLongestPeriod = 1024;
+
+template <class T, class Act>
+void add_to_images(const ChannelBias& s, const T* bias, T* to, int64_t images, const Act& act) {
+  if (s.block == 0) {
+    for (int64_t n = 0; n < images; ++n) add_planes(s, bias, to + n * s.channels * s.pixels, act);
+    return;
+  }
+  const int64_t blocks = s.channels / s.block;
+  T repeated[kLongestPeriod];
+  for (int64_t b = 0; b < blocks; ++b) {
+    const T* own = bias + b * s.block;
+    int64_t times = 1;
+    while ((s.block * times < kWidePeriod || s.block * times % kLanes != 0) &&
+           2 * s.block * times <= kLongestPeriod && 2 * times <= s.pixels) {
+      times *= 2;
+    }
+    for (int64_t i = 0; times > 1 && i < times; ++i) {
+      std::copy_n(own, s.block, repeated + i * s.block);
+    }
+    const int64_t whole = s.pixels / times, rest = s.pixels % times;
+    for (int64_t n = 0; n < images; ++n) {
+      T* at = to + (n * blocks + b) * s.block * s.pixels;
+      add_periods(times > 1 ? repeated : own, s.block * times, at, whole, act);
+      add_periods(own, s.block, at + whole * times * s.block, rest, act);
+    }
+  }
+}
+
+}  // namespace
+
 template <class T>
 void add_bias(const ChannelBias& s, const T* bias, T* to, int64_t first, int64_t last) {
   to += first * s.channels * s.pixels;
-  for (int64_t n = first; n < last; ++n) {
-    if (s.channel_last) {
-      for (int64_t p = 0; p < s.pixels; ++p, to += s.channels) {
-        for (int64_t c = 0; c < s.channels; ++c) to[c] += bias[c];
-      }
-    } else {
-      for (int64_t c = 0; c < s.channels; ++c, to += s.pixels) {
-        for (int64_t p = 0; p < s.pixels; ++p) to[p] += bias[c];
-      }
-    }
+  if (s.relu) {
+    add_to_images(s, bias, to, last - first, [](T x) { return element::max(x, T(0)); });
+  } else {
+    add_to_images(s, bias, to, last - first, [](T x) { return x; });
   }
 }
 
 template <class T>
 void bias_grad(const ChannelBias& s, const T* grad, T* sums) {
   std::fill(sums, sums + s.channels, T(0));
+  const int64_t block = s.block == 0 ? 1 : s.block, blocks = s.channels / block;
   for (int64_t n = 0; n < s.batch; ++n) {
-    if (s.channel_last) {
-      for (int64_t p = 0; p < s.pixels; ++p, grad += s.channels) {
-        for (int64_t c = 0; c < s.channels; ++c) sums[c] += grad[c];
-      }
-    } else {
-      for (int64_t c = 0; c < s.channels; ++c, grad += s.pixels) {
-        for (int64_t p = 0; p < s.pixels; ++p) sums[c] += grad[p];
+    for (int64_t b = 0; b < blocks; ++b) {
+      for (int64_t p = 0; p < s.pixels; ++p, grad += block) {
+        for (int64_t c = 0; c < block; ++c) sums[b * block + c] += grad[c];
       }
     }
   }

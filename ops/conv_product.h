@@ -40,7 +40,8 @@ void conv_filter_grad(const ConvShape& shape, Product<T> product, const T* image
 // One number per channel: added to every pixel, and its gradient.
 struct ChannelBias {
   int64_t batch = 0, channels = 0, pixels = 0;
-  bool channel_last = false;
+  int64_t block = 0;  // channels that stand side by side at a pixel; 0: each has a plane of its own
+  bool relu = false;  // of the sum
 };
 template <class T>
 void add_bias(const ChannelBias& shape, const T* bias, T* to, int64_t first, int64_t last);

@@ -1,0 +1,115 @@
+// conv2d takes over the bias and the relu behind it: each image gets them while it is in the cache.
+#include <algorithm>
+
+#include "compile/passes.h"
+#include "ops/channel_blocks.h"
+
+namespace trireme {
+namespace {
+
+class BiasFuser {
+ public:
+  explicit BiasFuser(Graph& graph)
+      : graph_(graph), uses_(graph.values.size(), 0), keep_(graph.nodes.size(), true) {
+    for (const Node& node : graph.nodes) {
+      for (int value : node.ins) use(value);
+      for (const Region& region : node.regions) {
+        for (const auto& link : region.reads) use(link.outer);
+        for (const auto& port : region.ports) {
+          use(port.from);
+          use(port.like);
+        }
+      }
+    }
+    for (const auto& fetch : graph.fetches) use(fetch.value);
+    for (const auto& state : graph.states) use(state.exit);
+    for (int value : graph.kept) use(value);
+    for (int value : graph.saved) use(value);
+  }
+
+  bool run() {
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) take_over(n);
+    return graph_.keep_nodes(keep_);
+  }
+
+ private:
+  void use(int value) {
+    if (value >= 0) ++uses_[value];
+  }
+  // The node that makes a value for one reader alone.
+  int sole(int value) const { return uses_[value] == 1 ? graph_.values[value].node : -1; }
+  bool is(int node, std::string_view type) const {
+    return node >= 0 && graph_.nodes[node].schema->type() == type &&
+           graph_.nodes[node].shared.empty();
+  }
+
+  // The vector that p.align has put at the channels of an image; -1: it is something else.
+  int bias_behind(int value, const Shape& image) const {
+    const int node = value < 0 ? -1 : graph_.values[value].node;
+    if (!is(node, "p.align")) return -1;
+    const int vector = graph_.nodes[node].ins[0];
+    const ValueInfo& info = graph_.values[vector].info;
+    const bool fits = info.type == VarType::lod_tensor && info.dtype == DType::float32 &&
+                      image.rank() == 4 && image[1].known() && info.shape == Shape{image[1]} &&
+                      graph_.values[value].info.shape == Shape{1, image[1], 1, 1};
+    return fits ? vector : -1;
+  }
+
+  bool is_zero(int value) const {
+    const int node = value < 0 ? -1 : graph_.values[value].node;
+    return is(node, "p.constant") &&
+           attr_as<double>(graph_.nodes[node].attrs->at("value"), "value") == 0;
+  }
+
+  void take_over(size_t n) {
+    const Node& node = graph_.nodes[n];
+    const auto here = static_cast<int>(n);
+    if (is(here, "p.add")) {
+      const int conv = sole(node.ins[0]);
+      if (!is(conv, "conv2d")) return;
+      const Node& made = graph_.nodes[conv];
+      if (made.ins[kBias] >= 0 || made.ins[kResidual] >= 0) return;
+      const int bias = bias_behind(node.ins[1], graph_.values[made.outs[0]].info.shape);
+      if (bias < 0 || graph_.values[made.outs[0]].info.dtype != DType::float32) return;
+      Node joined = made;
+      joined.ins[kBias] = bias;
+      joined.in_counts[kBias] = 1;
+      replace(conv, here, std::move(joined));
+    } else if (is(here, "p.max") && is_zero(node.ins[1])) {
+      const int conv = sole(node.ins[0]);
+      if (!is(conv, "conv2d") || graph_.nodes[conv].ins[kBias] < 0) return;
+      if (graph_.values[node.outs[0]].info.dtype != DType::float32) return;
+      Node joined = graph_.nodes[conv];
+      auto attrs = std::make_shared<Attrs>(*joined.attrs);
+      (*attrs)[std::string(kReluBehind)] = true;
+      joined.attrs = std::move(attrs);
+      replace(conv, here, std::move(joined));
+    }
+  }
+
+  // `conv` goes; `joined` stands where the node was that it takes over, and makes its result.
+  void replace(int conv, int taken, Node joined) {
+    Node& place = graph_.nodes[taken];
+    if (joined.origin && place.origin) {
+      auto origin = std::make_shared<Origin>(*joined.origin);
+      origin->op_type += "+" + place.origin->op_type;
+      joined.origin = std::move(origin);
+    }
+    joined.outs = place.outs;
+    place = std::move(joined);
+    keep_[conv] = false;
+  }
+
+  // Positions of conv2d's operands: the row has no lists.
+  static constexpr size_t kBias = 2, kResidual = 3;
+
+  Graph& graph_;
+  std::vector<int> uses_;  // by value
+  std::vector<bool> keep_;
+};
+
+}  // namespace
+
+bool fuse_conv_bias(Graph& graph) { return BiasFuser(graph).run(); }
+
+}  // namespace trireme
