@@ -6,11 +6,11 @@
 namespace trireme {
 namespace {
 
-using Formula = std::function<Expr(Body&, Expr x)>;
+using ActivationFormula = std::function<Expr(Body&, Expr x)>;
 // The gradient from Out and Out@GRAD, for functions whose slope is known from their result.
 using Slope = std::function<Expr(Body&, Expr out, Expr gradient)>;
 
-OpSchema& activation(Registry& ops, const char* name, const char* doc, Formula formula) {
+OpSchema& activation(Registry& ops, const char* name, const char* doc, ActivationFormula formula) {
   return ops.op(name)
       .in("X", "any shape, floating point")
       .out("Out", doc)
@@ -131,7 +131,7 @@ void register_from_out(Registry& ops) {
 
 // ---- functions whose gradient reads X
 
-void register_smooth(Registry& ops) {
+void register_smooth_activations(Registry& ops) {
   activation(ops, "log", "natural logarithm of X", [](Body&, Expr x) { return log(x); })
       .grad({"X"})
       .sample(between(0.2, 3));
@@ -397,7 +397,7 @@ void register_with_operands(Registry& ops) {
 
 void register_activation(Registry& ops) {
   register_from_out(ops);
-  register_smooth(ops);
+  register_smooth_activations(ops);
   register_bent(ops);
   register_with_operands(ops);
 }

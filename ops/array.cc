@@ -157,7 +157,7 @@ Runs runs_of(const Tensor& tensor, int axis) {
   return runs;
 }
 
-int axis_of(int axis, int rank) {
+int join_axis(int axis, int rank) {
   const int normal = axis < 0 ? axis + rank : axis;
   if (normal < 0 || normal >= rank) {
     throw Error(cat("axis is ", axis, " but the result has ", rank, " dimensions"))
@@ -204,7 +204,7 @@ KernelFn join_array(const KernelSite& site) {
     const TensorArray& array = std::as_const(*k.ins[0]).array();
     if (array.empty()) throw Error("the array has no elements").fix("write to it first");
     const Shape& first = array[0].shape();
-    const int axis = axis_of(wanted, first.rank() + (stack ? 1 : 0));
+    const int axis = join_axis(wanted, first.rank() + (stack ? 1 : 0));
     check_elements(array, axis, stack);
     std::vector<int32_t> extents;
     int64_t total = 0;
@@ -243,7 +243,7 @@ KernelFn split_gradient(const KernelSite& site) {
       parts.back().set_lod(element.lod());
     }
     const int rank = like.empty() ? 0 : like[0].shape().rank() + (stack ? 1 : 0);
-    walk_joined(k.in(gradient), parts, axis_of(wanted, rank),
+    walk_joined(k.in(gradient), parts, join_axis(wanted, rank),
                 [](void* whole, void* part, size_t bytes) { std::memcpy(part, whole, bytes); });
     k.outs[out]->clear();
     k.outs[out]->array() = std::move(parts);

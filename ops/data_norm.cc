@@ -38,10 +38,10 @@ void data_norm_shape(OpView& op) {
 
 // With slot_dim, columns come in slots, and a slot that begins with 0 was not shown: it stays 0 and
 // does not count.
-struct Slots {
+struct DataNormSlots {
   int64_t rows, columns, width;  // width 0: no slots
 
-  explicit Slots(const KernelSite& site)
+  explicit DataNormSlots(const KernelSite& site)
       : rows(site.in("X").shape.at(0)),
         columns(site.in("X").shape.at(1)),
         width(std::max(site.attr<int32_t>("slot_dim"), 0)) {}
@@ -61,7 +61,7 @@ BoundKernel data_norm(const KernelSite& site) {
   const int y_at = site.out_position("Y"), means_at = site.out_position("Means"),
             scales_at = site.out_position("Scales");
   const bool shifts = site.attr<bool>("enable_scale_and_shift");
-  return BoundKernel([=, slots = Slots(site)](const KernelArgs& k) {
+  return BoundKernel([=, slots = DataNormSlots(site)](const KernelArgs& k) {
     const T* x = k.in<T>(x_at);
     for (int64_t j = 0; j < slots.columns; ++j) {
       const T size = k.in<T>(size_at)[j];
@@ -96,7 +96,7 @@ BoundKernel data_norm_grad(const KernelSite& site) {
   const auto decay = static_cast<T>(site.attr<float>("summary_decay_rate"));
   const auto epsilon = static_cast<T>(site.attr<float>("epsilon"));
   const bool shifts = site.attr<bool>("enable_scale_and_shift");
-  return BoundKernel([=, slots = Slots(site)](const KernelArgs& k) {
+  return BoundKernel([=, slots = DataNormSlots(site)](const KernelArgs& k) {
     const T* x = k.in<T>(x_at);
     const T* dy = k.in<T>(dy_at);
     for (int64_t j = 0; j < slots.columns; ++j) {

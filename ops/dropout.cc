@@ -11,12 +11,12 @@ void dropout_shape(OpView& op) {
   op.set_out("Mask", DType::uint8, x.shape);
 }
 
-struct Options {
+struct DropoutOptions {
   double probability;
   bool is_test;
   bool upscale;  // kept elements grow while training, else all shrink while testing
 
-  explicit Options(const OpView& op)
+  explicit DropoutOptions(const OpView& op)
       : probability(op.attr<float>("dropout_prob")),
         is_test(op.attr<bool>("is_test")),
         upscale(op.attr<std::string>("dropout_implementation") == "upscale_in_train") {}
@@ -54,7 +54,7 @@ class MaskSource {
 
 template <class T>
 BoundKernel dropout(const KernelSite& site) {
-  const Options options(site);
+  const DropoutOptions options(site);
   const int64_t count = site.in("X").shape.count();
   const int x_at = site.position("X"), out_at = site.out_position("Out"),
             mask_at = site.out_position("Mask");
@@ -88,7 +88,7 @@ BoundKernel dropout(const KernelSite& site) {
 
 template <class T>
 BoundKernel dropout_grad(const KernelSite& site) {
-  const Options options(site);
+  const DropoutOptions options(site);
   const int64_t count = site.in("Out@GRAD").shape.count();
   const int mask_at = site.position("Mask"), grad_at = site.position("Out@GRAD");
   const int x_grad_at = site.out_position("X@GRAD");
@@ -106,7 +106,7 @@ BoundKernel dropout_grad(const KernelSite& site) {
       draw_parts(count));
 }
 
-OpSample sample_of(Draw& d, const char* implementation, bool is_test) {
+OpSample dropout_sample(Draw& d, const char* implementation, bool is_test) {
   return {.inputs = {{"X", {d.uniform(d.shape(1, 4))}}},
           .attrs = {{"dropout_prob", 0.4f},
                     {"is_test", is_test},
@@ -141,9 +141,9 @@ void register_dropout(Registry& ops) {
       .no_grad({"Seed"})
       .grad_kernel(typed<float, double>(
           []<class T>(const KernelSite& site) { return dropout_grad<T>(site); }))
-      .sample([](Draw& d) { return sample_of(d, "downgrade_in_infer", false); })
-      .sample([](Draw& d) { return sample_of(d, "upscale_in_train", false); })
-      .sample([](Draw& d) { return sample_of(d, "downgrade_in_infer", true); });
+      .sample([](Draw& d) { return dropout_sample(d, "downgrade_in_infer", false); })
+      .sample([](Draw& d) { return dropout_sample(d, "upscale_in_train", false); })
+      .sample([](Draw& d) { return dropout_sample(d, "downgrade_in_infer", true); });
 }
 
 }  // namespace trireme

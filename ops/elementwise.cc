@@ -33,9 +33,9 @@ void elementwise_shape(OpView& op) {
   carry_lod(op, "Out", {"X"});
 }
 
-using Formula = Expr (*)(Expr, Expr);
+using PairFormula = Expr (*)(Expr, Expr);
 
-OpSchema& elementwise(Registry& ops, const std::string& name, const char* doc, Formula f) {
+OpSchema& elementwise(Registry& ops, const std::string& name, const char* doc, PairFormula f) {
   return ops.op(name)
       .in("X", "any shape")
       .in("Y", "X's type; its shape is a part of X's, or broadcasts with it")
@@ -75,7 +75,7 @@ KernelMake scaled_rows() {
 }
 
 // X and Y of equal shape, Y a part of X at some axis, Y with inner ones, and X the narrower.
-void add_samples(OpSchema& row, double low, double high) {
+void add_pair_samples(OpSchema& row, double low, double high) {
   row.sample([=](Draw& d) {
     const Shape shape = d.shape(1, 3);
     return OpSample{
@@ -126,21 +126,21 @@ void register_elementwise(Registry& ops) {
   OpSchema& add = elementwise(ops, "elementwise_add", "X + Y", [](Expr x, Expr y) {
                     return x + y;
                   }).grad({"X", "Y"});
-  add_samples(add, -1, 1);
+  add_pair_samples(add, -1, 1);
   OpSchema& sub = elementwise(ops, "elementwise_sub", "X - Y", [](Expr x, Expr y) {
                     return x - y;
                   }).grad({"X", "Y"});
-  add_samples(sub, -1, 1);
+  add_pair_samples(sub, -1, 1);
   OpSchema& mul = elementwise(ops, "elementwise_mul", "X * Y", [](Expr x, Expr y) { return x * y; })
                       .kernel(scaled_rows(), "selected_rows")
                       .grad({"X", "Y"});
-  add_samples(mul, -1, 1);
+  add_pair_samples(mul, -1, 1);
   OpSchema& div = elementwise(ops, "elementwise_div", "X / Y", [](Expr x, Expr y) {
                     return x / y;
                   }).grad({"X", "Y", "Out"});
-  add_samples(div, 0.4, 2);
+  add_pair_samples(div, 0.4, 2);
   OpSchema& power = elementwise(ops, "elementwise_pow", "X to the power Y", &pow).grad({"X", "Y"});
-  add_samples(power, 0.4, 2);
+  add_pair_samples(power, 0.4, 2);
   OpSchema& larger =
       elementwise(ops, "elementwise_max", "the larger of X and Y", &maximum).grad({"X", "Y"});
   add_distinct_samples(larger);

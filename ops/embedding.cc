@@ -75,7 +75,7 @@ int64_t checked_id(const Tensor& ids, int64_t i, int64_t height) {
   return id;
 }
 
-int parts_for(int64_t elements) {
+int lookup_parts(int64_t elements) {
   return static_cast<int>(std::clamp<int64_t>(elements / 16384, 1, 64));
 }
 
@@ -103,7 +103,7 @@ BoundKernel lookup(const KernelSite& site) {
           }
         }
       },
-      parts_for(count * width));
+      lookup_parts(count * width));
 }
 
 // Rows may repeat, so the columns are cut into parts: each adds in the order of the ids.
@@ -115,7 +115,7 @@ BoundKernel lookup_grad_dense(const KernelSite& site) {
   const int64_t height = site.in("W").shape.at(0), width = site.in("W").shape.at(1);
   const int64_t count = site.in("Ids").shape.count();
   const auto parts =
-      static_cast<int>(std::clamp<int64_t>(width, 1, parts_for((height + count) * width)));
+      static_cast<int>(std::clamp<int64_t>(width, 1, lookup_parts((height + count) * width)));
   return BoundKernel(
       [=](const KernelArgs& k) {
         const T* from = k.in<T>(dout);

@@ -135,7 +135,7 @@ void like_diff(OpView& op, const char* slot) {
   }
 }
 
-void register_smooth(Registry& ops) {
+void register_smooth_losses(Registry& ops) {
   OpSchema& row = ops.op("smooth_l1_loss")
                       .in("X", "[rows, ...]")
                       .in("Y", "X's shape")
@@ -289,7 +289,7 @@ void register_bpr(Registry& ops) {
 
 void register_loss(Registry& ops) {
   register_logistic(ops);
-  register_smooth(ops);
+  register_smooth_losses(ops);
   register_bpr(ops);
 }
 

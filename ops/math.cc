@@ -8,11 +8,11 @@
 namespace trireme {
 namespace {
 
-void like_x(OpView& op) { op.set_out_like("Out", op.in("X")); }
+void out_like_x(OpView& op) { op.set_out_like("Out", op.in("X")); }
 
 void like_dense_x(OpView& op) {
   require_dense(op, "X");
-  like_x(op);
+  out_like_x(op);
 }
 
 SampleRule any_x(Attrs attrs = {}) {
@@ -96,7 +96,7 @@ void register_scale(Registry& ops) {
       .shape([](OpView& op) {
         require_numbers(op, "X");
         require_one_number(op, "ScaleTensor");
-        like_x(op);
+        out_like_x(op);
       })
       .body(scale_body)
       .kernel(on_rows([]<class T>(const KernelSite& site) { return scale_rows<T>(site); }),
@@ -132,7 +132,7 @@ void clip_shape(OpView& op) {
   if (!op.has("Min") && !op.has("Max") && low > high) {
     throw op.error(cat("min is ", low, " and max is ", high)).fix("make max at least min");
   }
-  like_x(op);
+  out_like_x(op);
 }
 
 // A row that is named twice stands for a sum: the sum is clipped. It goes to the first place, and

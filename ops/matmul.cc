@@ -32,7 +32,7 @@ struct Operands {
       .fix(fix);
 }
 
-void check_types(const OpView& op) {
+void check_product_types(const OpView& op) {
   const DType x = op.in("X").dtype, y = op.in("Y").dtype;
   if (x == y) return;
   throw Error(ErrorKind::type_mismatch,
@@ -53,7 +53,7 @@ Stack flat(const OpView& op, std::string_view slot, std::string_view attr) {
 }
 
 Operands mul_operands(const OpView& op) {
-  check_types(op);
+  check_product_types(op);
   Operands made{.x = flat(op, "X", "x_num_col_dims"), .y = flat(op, "Y", "y_num_col_dims")};
   const Dim columns = made.x.columns, rows = made.y.rows;
   if (!columns.may_equal(rows)) {
@@ -99,7 +99,7 @@ void check_inner(const OpView& op, const Operands& made) {
 
 // matmul: stacks have the same number of matrices, or one of the operands is a single matrix.
 Operands matmul_operands(const OpView& op) {
-  check_types(op);
+  check_product_types(op);
   Operands made{.x = stack(op, "X", true, op.attr<bool>("transpose_X")),
                 .y = stack(op, "Y", false, op.attr<bool>("transpose_Y")),
                 .alpha = op.attr<float>("alpha")};
@@ -120,7 +120,7 @@ Operands matmul_operands(const OpView& op) {
 
 // matmul_v2: numpy's rules. A vector is never turned over, leading dimensions broadcast.
 Operands matmul_v2_operands(const OpView& op) {
-  check_types(op);
+  check_product_types(op);
   const bool x_vector = op.in("X").shape.rank() == 1, y_vector = op.in("Y").shape.rank() == 1;
   Operands made{.x = stack(op, "X", true, op.attr<bool>("trans_x") && !x_vector),
                 .y = stack(op, "Y", false, op.attr<bool>("trans_y") && !y_vector)};
@@ -210,7 +210,7 @@ Plan plan_of(const Operands& from) {
 }
 
 template <class T>
-BoundKernel forward(const KernelSite& site, OperandsOf operands, Product<T> product) {
+BoundKernel product_forward(const KernelSite& site, OperandsOf operands, Product<T> product) {
   const Plan plan = plan_of(operands(site));
   std::vector<std::vector<Term<T>>> matrices;
   for (int64_t b = 0; b < plan.products; ++b) {
@@ -293,7 +293,7 @@ std::vector<std::vector<Term<T>>> terms_by_matrix(const Plan& plan, const Gemm<T
 }
 
 template <class T>
-BoundKernel backward(const KernelSite& site, OperandsOf operands, Product<T> product) {
+BoundKernel product_backward(const KernelSite& site, OperandsOf operands, Product<T> product) {
   const Plan plan = plan_of(operands(site));
   const int x_at = site.position("X"), y_at = site.position("Y");
   const int out_grad_at = site.position("Out@GRAD");
@@ -315,10 +315,10 @@ BoundKernel backward(const KernelSite& site, OperandsOf operands, Product<T> pro
 
 OpSchema& product_row(OpSchema& row, OperandsOf operands) {
   const auto run = [operands]<class T>(const KernelSite& site, Product<T> product) {
-    return forward<T>(site, operands, product);
+    return product_forward<T>(site, operands, product);
   };
   const auto run_grad = [operands]<class T>(const KernelSite& site, Product<T> product) {
-    return backward<T>(site, operands, product);
+    return product_backward<T>(site, operands, product);
   };
   return row.shape(shape_of(operands))
       .kernel(with_onednn(run), "onednn")
@@ -330,7 +330,7 @@ OpSchema& product_row(OpSchema& row, OperandsOf operands) {
       .grad_kernel(with_reference(run_grad));
 }
 
-OpSample sample_of(Draw& draw, const Shape& x, const Shape& y, Attrs attrs) {
+OpSample product_sample(Draw& draw, const Shape& x, const Shape& y, Attrs attrs) {
   return {.inputs = {{"X", {draw.uniform(x)}}, {"Y", {draw.uniform(y)}}},
           .attrs = std::move(attrs)};
 }
@@ -341,7 +341,7 @@ OpSample stacked_sample(Draw& draw, Shape x, Shape y, std::string x_attr, std::s
   const bool trans_x = draw.coin(), trans_y = draw.coin();
   x.push_back(trans_x ? k : m), x.push_back(trans_x ? m : k);
   y.push_back(trans_y ? n : k), y.push_back(trans_y ? k : n);
-  return sample_of(draw, x, y, {{std::move(x_attr), trans_x}, {std::move(y_attr), trans_y}});
+  return product_sample(draw, x, y, {{std::move(x_attr), trans_x}, {std::move(y_attr), trans_y}});
 }
 
 }  // namespace
@@ -356,12 +356,12 @@ void register_matmul(Registry& ops) {
               mul_operands)
       .sample([](Draw& d) {
         const int64_t k = d.size(1, 5);
-        return sample_of(d, {d.size(1, 4), k}, {k, d.size(1, 4)}, {});
+        return product_sample(d, {d.size(1, 4), k}, {k, d.size(1, 4)}, {});
       })
       .sample([](Draw& d) {
         const int64_t a = d.size(1, 3), b = d.size(1, 3);
-        return sample_of(d, {d.size(1, 3), d.size(1, 3), a, b}, {b, a, d.size(1, 3)},
-                         {{"x_num_col_dims", 2}, {"y_num_col_dims", 2}});
+        return product_sample(d, {d.size(1, 3), d.size(1, 3), a, b}, {b, a, d.size(1, 3)},
+                              {{"x_num_col_dims", 2}, {"y_num_col_dims", 2}});
       });
   product_row(ops.op("matmul")
                   .in("X", "a vector, a matrix, or a stack of matrices")
@@ -379,12 +379,12 @@ void register_matmul(Registry& ops) {
       })
       .sample([](Draw& d) { return stacked_sample(d, {3}, {}, "transpose_X", "transpose_Y"); })
       .sample([](Draw& d) { return stacked_sample(d, {}, {3}, "transpose_X", "transpose_Y"); })
-      .sample([](Draw& d) { return sample_of(d, {4}, {4}, {}); })
+      .sample([](Draw& d) { return product_sample(d, {4}, {4}, {}); })
       .sample([](Draw& d) {
-        return sample_of(d, {2}, {3}, {{"transpose_X", true}, {"transpose_Y", true}});
+        return product_sample(d, {2}, {3}, {{"transpose_X", true}, {"transpose_Y", true}});
       })
       .sample([](Draw& d) {
-        return sample_of(d, {2, 3, 4}, {4}, {});
+        return product_sample(d, {2, 3, 4}, {4}, {});
       });
   product_row(ops.op("matmul_v2")
                   .in("X", "a vector, a matrix, or a stack of matrices")
@@ -401,10 +401,10 @@ void register_matmul(Registry& ops) {
         return stacked_sample(d, {3}, {2, 3}, "trans_x", "trans_y");
       })
       .sample([](Draw& d) {
-        return sample_of(d, {4}, {3, 4, 2}, {});
+        return product_sample(d, {4}, {3, 4, 2}, {});
       })
       .sample([](Draw& d) {
-        return sample_of(d, {3, 2, 4}, {4}, {});
+        return product_sample(d, {3, 2, 4}, {4}, {});
       });
 }
 

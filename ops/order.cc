@@ -77,14 +77,14 @@ BoundKernel order_grad_kernel(const KernelSite& site, int axis) {
   };
 }
 
-int axis_of(const OpView& op, const Shape& shape) {
+int order_axis(const OpView& op, const Shape& shape) {
   if (!op.has_attr("axis")) return shape.rank() - 1;
   return normal_axis(op, static_cast<int>(op.attr<int32_t>("axis")), shape.rank());
 }
 
 void top_k_shape(OpView& op) {
   const ValueInfo& x = op.in("X");
-  const int axis = axis_of(op, x.shape);
+  const int axis = order_axis(op, x.shape);
   Dim k = op.attr<int32_t>("k");
   if (op.has("K")) {
     const std::vector<int64_t> read = read_ints(op, "K");
@@ -108,25 +108,26 @@ OpSchema& with_order_grad(OpSchema& row) {
   return row.grad({"X", "Indices"})
       .grad_outs({"Out"})
       .grad_kernel(typed_by<float, double>("Out@GRAD", []<class T>(const KernelSite& site) {
-        return order_grad_kernel<T>(site, axis_of(site, site.in("X").shape));
+        return order_grad_kernel<T>(site, order_axis(site, site.in("X").shape));
       }));
 }
 
 void register_top_k(Registry& ops) {
-  OpSchema& old = ops.op("top_k")
-                      .in("X", "any shape")
-                      .in_optional("K", "one whole number; used instead of k")
-                      .out("Out", "the k largest of each row, largest first")
-                      .out("Indices", "their places, int64")
-                      .attr("k", 1, "how many")
-                      .shape(top_k_shape)
-                      .kernel(typed_by<float, double, int32_t, int64_t>(
-                          "X",
-                          []<class T>(const KernelSite& site) {
-                            return order_kernel<T>(site, axis_of(site, site.in("X").shape), true);
-                          }))
-                      .no_grad({"K"})
-                      .traits({.reads_values = {"K"}});
+  OpSchema& old =
+      ops.op("top_k")
+          .in("X", "any shape")
+          .in_optional("K", "one whole number; used instead of k")
+          .out("Out", "the k largest of each row, largest first")
+          .out("Indices", "their places, int64")
+          .attr("k", 1, "how many")
+          .shape(top_k_shape)
+          .kernel(typed_by<float, double, int32_t, int64_t>(
+              "X",
+              []<class T>(const KernelSite& site) {
+                return order_kernel<T>(site, order_axis(site, site.in("X").shape), true);
+              }))
+          .no_grad({"K"})
+          .traits({.reads_values = {"K"}});
   with_order_grad(old).sample([](Draw& d) {
     const Shape x = d.shape(1, 3);
     const auto k = static_cast<int32_t>(d.size(1, x.back().value()));
@@ -146,7 +147,7 @@ void register_top_k(Registry& ops) {
                       .kernel(typed_by<float, double, int32_t, int64_t>(
                           "X",
                           []<class T>(const KernelSite& site) {
-                            return order_kernel<T>(site, axis_of(site, site.in("X").shape),
+                            return order_kernel<T>(site, order_axis(site, site.in("X").shape),
                                                    site.attr<bool>("largest"));
                           }))
                       .no_grad({"K"})
@@ -166,14 +167,14 @@ void register_top_k(Registry& ops) {
                        .attr("axis", -1, "the dimension to sort")
                        .attr("descending", false, "largest first")
                        .shape([](OpView& op) {
-                         axis_of(op, op.in("X").shape);
+                         order_axis(op, op.in("X").shape);
                          op.set_out_like("Out", op.in("X"));
                          op.set_out_like("Indices", op.in("X"));
                          if (op.wants("Indices")) op.out("Indices").dtype = DType::int64;
                        })
                        .kernel(typed_by<float, double, int32_t, int64_t>(
                            "X", []<class T>(const KernelSite& site) {
-                             return order_kernel<T>(site, axis_of(site, site.in("X").shape),
+                             return order_kernel<T>(site, order_axis(site, site.in("X").shape),
                                                     site.attr<bool>("descending"));
                            }));
   with_order_grad(sort).sample([](Draw& d) {

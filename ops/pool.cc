@@ -150,7 +150,7 @@ template <class T>
 void pool_plane(const Pool& pool, bool max, const T* x, T* out) {
   const auto& [d, h, w] = pool.window;
   for (int64_t j = 0; j < h.out; ++j, out += w.out) {
-    const Span in_h(pool, h, j);
+    const WindowSpan in_h(pool, h, j);
     std::fill(out, out + w.out, max ? std::numeric_limits<T>::lowest() : T(0));
     for (int64_t i = in_h.begin; i < in_h.end; ++i) {
       for (int64_t tap = 0; tap < w.size; ++tap) {
@@ -166,8 +166,9 @@ void pool_plane(const Pool& pool, bool max, const T* x, T* out) {
       }
     }
     if (max) continue;
-    const Span in_d(pool, d, 0);
-    for (int64_t l = 0; l < w.out; ++l) out[l] *= weight<T>(pool, in_d, in_h, Span(pool, w, l));
+    const WindowSpan in_d(pool, d, 0);
+    for (int64_t l = 0; l < w.out; ++l)
+      out[l] *= weight<T>(pool, in_d, in_h, WindowSpan(pool, w, l));
   }
 }
 
@@ -193,18 +194,19 @@ BoundKernel pool_forward(const KernelSite& site, int spatial) {
             vectorised([&] { pool_plane(pool, max, x, out); });
             continue;
           }
-          each_window(pool, [&](int64_t at, const Span& d, const Span& h, const Span& w) {
-            T result = max ? std::numeric_limits<T>::lowest() : T(0);
-            each_pixel(pool, d, h, w, [&](int64_t pixel) {
-              const T value = x[pixel * step];
-              if (!max) {
-                result += value;
-              } else if (larger(value, result)) {
-                result = value;
-              }
-            });
-            out[at * step] = max ? result : result * weight<T>(pool, d, h, w);
-          });
+          each_window(
+              pool, [&](int64_t at, const WindowSpan& d, const WindowSpan& h, const WindowSpan& w) {
+                T result = max ? std::numeric_limits<T>::lowest() : T(0);
+                each_pixel(pool, d, h, w, [&](int64_t pixel) {
+                  const T value = x[pixel * step];
+                  if (!max) {
+                    result += value;
+                  } else if (larger(value, result)) {
+                    result = value;
+                  }
+                });
+                out[at * step] = max ? result : result * weight<T>(pool, d, h, w);
+              });
         }
       },
       pool.parts());
@@ -270,19 +272,20 @@ BoundKernel pool_backward(const KernelSite& site, int spatial) {
             continue;
           }
           for (int64_t i = 0; i < pixels; ++i) x_grad[i * step] = T(0);
-          each_window(pool, [&](int64_t at, const Span& d, const Span& h, const Span& w) {
-            if (max) {
-              bool given = false;
-              each_pixel(pool, d, h, w, [&](int64_t pixel) {
-                if (given || x[pixel * step] != out[at * step]) return;
-                x_grad[pixel * step] += grad[at * step];
-                given = true;
+          each_window(
+              pool, [&](int64_t at, const WindowSpan& d, const WindowSpan& h, const WindowSpan& w) {
+                if (max) {
+                  bool given = false;
+                  each_pixel(pool, d, h, w, [&](int64_t pixel) {
+                    if (given || x[pixel * step] != out[at * step]) return;
+                    x_grad[pixel * step] += grad[at * step];
+                    given = true;
+                  });
+                } else {
+                  const T each = grad[at * step] * weight<T>(pool, d, h, w);
+                  each_pixel(pool, d, h, w, [&](int64_t pixel) { x_grad[pixel * step] += each; });
+                }
               });
-            } else {
-              const T each = grad[at * step] * weight<T>(pool, d, h, w);
-              each_pixel(pool, d, h, w, [&](int64_t pixel) { x_grad[pixel * step] += each; });
-            }
-          });
         }
       },
       pool.parts());
@@ -299,16 +302,17 @@ BoundKernel index_forward(const KernelSite& site) {
         const int64_t pixels = out_pixels(pool.window);
         for (int64_t plane = begin; plane < end; ++plane) {
           const T* x = k.in<T>(0) + plane * in_pixels(pool.window);
-          each_window(pool, [&](int64_t at, const Span& d, const Span& h, const Span& w) {
-            int64_t best = h.begin * pool.window[2].in + w.begin;
-            each_pixel(pool, d, h, w, [&](int64_t pixel) {
-              if (larger(x[pixel], x[best])) best = pixel;
-            });
-            if (k.has_out(out_at)) k.out<T>(out_at)[plane * pixels + at] = x[best];
-            if (k.has_out(mask_at)) {
-              k.out<int32_t>(mask_at)[plane * pixels + at] = static_cast<int32_t>(best);
-            }
-          });
+          each_window(
+              pool, [&](int64_t at, const WindowSpan& d, const WindowSpan& h, const WindowSpan& w) {
+                int64_t best = h.begin * pool.window[2].in + w.begin;
+                each_pixel(pool, d, h, w, [&](int64_t pixel) {
+                  if (larger(x[pixel], x[best])) best = pixel;
+                });
+                if (k.has_out(out_at)) k.out<T>(out_at)[plane * pixels + at] = x[best];
+                if (k.has_out(mask_at)) {
+                  k.out<int32_t>(mask_at)[plane * pixels + at] = static_cast<int32_t>(best);
+                }
+              });
         }
       },
       pool.parts());
@@ -366,7 +370,7 @@ OpSchema& pool_row(OpSchema& row, int spatial) {
           [spatial]<class T>(const KernelSite& site) { return pool_backward<T>(site, spatial); }));
 }
 
-OpSample sample_of(Draw& d, const Shape& x, const char* type, const Ints& sizes, Attrs attrs) {
+OpSample pool_sample(Draw& d, const Shape& x, const char* type, const Ints& sizes, Attrs attrs) {
   attrs["pooling_type"] = std::string(type);
   attrs["ksize"] = sizes;
   return {.inputs = {{"X", {d.distinct(x)}}}, .attrs = std::move(attrs)};
@@ -378,34 +382,34 @@ void register_pool(Registry& ops) {
   pool_row(ops.op("pool2d"), 2)
       .attr("is_test", false, "has no effect")
       .sample([](Draw& d) {
-        return sample_of(d, {2, 2, 5, 4}, "max", {2, 2}, {{"strides", Ints{2, 1}}});
+        return pool_sample(d, {2, 2, 5, 4}, "max", {2, 2}, {{"strides", Ints{2, 1}}});
       })
       .sample([](Draw& d) {
-        return sample_of(d, {1, 2, 5, 5}, "avg", {3, 3},
-                         {{"strides", Ints{2, 2}},
-                          {"paddings", Ints{1, 1}},
-                          {"exclusive", d.coin()},
-                          {"ceil_mode", d.coin()}});
+        return pool_sample(d, {1, 2, 5, 5}, "avg", {3, 3},
+                           {{"strides", Ints{2, 2}},
+                            {"paddings", Ints{1, 1}},
+                            {"exclusive", d.coin()},
+                            {"ceil_mode", d.coin()}});
       })
       .sample([](Draw& d) {
-        return sample_of(d, {2, 5, 4, 3}, d.coin() ? "max" : "avg", {3, 2},
-                         {{"padding_algorithm", std::string("SAME")},
-                          {"strides", Ints{2, 2}},
-                          {"data_format", std::string("NHWC")}});
+        return pool_sample(d, {2, 5, 4, 3}, d.coin() ? "max" : "avg", {3, 2},
+                           {{"padding_algorithm", std::string("SAME")},
+                            {"strides", Ints{2, 2}},
+                            {"data_format", std::string("NHWC")}});
       })
       .sample([](Draw& d) {
-        return sample_of(d, {1, 2, 5, 4}, d.coin() ? "max" : "avg", {3, 3}, {{"adaptive", true}});
+        return pool_sample(d, {1, 2, 5, 4}, d.coin() ? "max" : "avg", {3, 3}, {{"adaptive", true}});
       })
       .sample([](Draw& d) {
-        return sample_of(d, {2, 3, 3, 4}, "avg", {1, 1}, {{"global_pooling", true}});
+        return pool_sample(d, {2, 3, 3, 4}, "avg", {1, 1}, {{"global_pooling", true}});
       })
       .sample([](Draw& d) {
-        return sample_of(d, {1, 2, 4, 4}, "max", {3, 3},
-                         {{"paddings", Ints{0, 1, 1, 2}}, {"strides", Ints{1, 2}}});
+        return pool_sample(d, {1, 2, 4, 4}, "max", {3, 3},
+                           {{"paddings", Ints{0, 1, 1, 2}}, {"strides", Ints{1, 2}}});
       });
   pool_row(ops.op("pool3d"), 3).sample([](Draw& d) {
-    return sample_of(d, {1, 2, 4, 3, 4}, d.coin() ? "max" : "avg", {2, 2, 2},
-                     {{"strides", Ints{2, 1, 2}}, {"paddings", Ints{1, 0, 0}}});
+    return pool_sample(d, {1, 2, 4, 3, 4}, d.coin() ? "max" : "avg", {2, 2, 2},
+                       {{"strides", Ints{2, 1, 2}}, {"paddings", Ints{1, 0, 0}}});
   });
   ops.op("max_pool2d_with_index")
       .in("X", "[batch, channels, height, width]")

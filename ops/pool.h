@@ -32,9 +32,9 @@ struct Pool {
 };
 
 // The part of the image under one window, along one axis.
-struct Span {
+struct WindowSpan {
   int64_t begin, end;
-  Span(const Pool& pool, const WindowAxis& axis, int64_t at) {
+  WindowSpan(const Pool& pool, const WindowAxis& axis, int64_t at) {
     if (pool.adaptive) {
       begin = at * axis.in / axis.out;
       end = ((at + 1) * axis.in + axis.out - 1) / axis.out;
@@ -53,17 +53,18 @@ void each_window(const Pool& pool, const Visit& visit) {
   const auto& [d, h, w] = pool.window;
   int64_t at = 0;
   for (int64_t i = 0; i < d.out; ++i) {
-    const Span in_d(pool, d, i);
+    const WindowSpan in_d(pool, d, i);
     for (int64_t j = 0; j < h.out; ++j) {
-      const Span in_h(pool, h, j);
-      for (int64_t l = 0; l < w.out; ++l) visit(at++, in_d, in_h, Span(pool, w, l));
+      const WindowSpan in_h(pool, h, j);
+      for (int64_t l = 0; l < w.out; ++l) visit(at++, in_d, in_h, WindowSpan(pool, w, l));
     }
   }
 }
 
 // Calls visit(image pixel) for every pixel under a window.
 template <class Visit>
-void each_pixel(const Pool& pool, const Span& d, const Span& h, const Span& w, const Visit& visit) {
+void each_pixel(const Pool& pool, const WindowSpan& d, const WindowSpan& h, const WindowSpan& w,
+                const Visit& visit) {
   for (int64_t i = d.begin; i < d.end; ++i) {
     for (int64_t j = h.begin; j < h.end; ++j) {
       const int64_t row = (i * pool.window[1].in + j) * pool.window[2].in;
@@ -74,7 +75,7 @@ void each_pixel(const Pool& pool, const Span& d, const Span& h, const Span& w, c
 
 // What each pixel under a window weighs in its average.
 template <class T>
-T weight(const Pool& pool, const Span& d, const Span& h, const Span& w) {
+T weight(const Pool& pool, const WindowSpan& d, const WindowSpan& h, const WindowSpan& w) {
   const bool inside = pool.exclusive || pool.adaptive;
   const int64_t count = inside ? d.length() * h.length() * w.length() : taps(pool.window);
   return count == 0 ? T(0) : T(1) / static_cast<T>(count);

@@ -25,7 +25,7 @@ int64_t group_count(const Pool& pool, const LaneGroups& groups) {
   return pool.planes() / groups.step * groups.per_block;
 }
 
-int parts_of(const Pool& pool) {
+int pool_parts(const Pool& pool) {
   return static_cast<int>(
       std::min<int64_t>(pool.parts(), group_count(pool, LaneGroups(pool.step()))));
 }
@@ -58,7 +58,8 @@ BoundKernel pool_lanes(const KernelSite&, const Pool& pool, bool max) {
           const float* x = k.in<float>(0) + group.first(groups, in_pixels(pool.window));
           float* out = k.out<float>(0) + group.first(groups, out_pixels(pool.window));
           with_lanes(group.lanes, [&, step = groups.step](auto lanes) {
-            each_window(pool, [&](int64_t at, const Span& d, const Span& h, const Span& w) {
+            each_window(pool, [&](int64_t at, const WindowSpan& d, const WindowSpan& h,
+                                  const WindowSpan& w) {
               float result[kLanes];
               std::fill(result, result + kLanes, max ? std::numeric_limits<float>::lowest() : 0.0f);
               if (max) {
@@ -81,7 +82,7 @@ BoundKernel pool_lanes(const KernelSite&, const Pool& pool, bool max) {
           });
         }
       },
-      parts_of(pool));
+      pool_parts(pool));
 }
 
 BoundKernel pool_lanes_grad(const KernelSite& site, const Pool& pool, bool max) {
@@ -104,7 +105,8 @@ BoundKernel pool_lanes_grad(const KernelSite& site, const Pool& pool, bool max) 
             }
             using Floats = typename Vector<decltype(lanes)::value>::Floats;
             using Bits = typename Vector<decltype(lanes)::value>::Bits;
-            each_window(pool, [&](int64_t at, const Span& d, const Span& h, const Span& w) {
+            each_window(pool, [&](int64_t at, const WindowSpan& d, const WindowSpan& h,
+                                  const WindowSpan& w) {
               Floats share, top;
               std::memcpy(&share, grad + at * step, sizeof share);
               std::memcpy(&top, out + at * step, sizeof top);
@@ -127,7 +129,7 @@ BoundKernel pool_lanes_grad(const KernelSite& site, const Pool& pool, bool max) 
           });
         }
       },
-      parts_of(pool));
+      pool_parts(pool));
 }
 
 }  // namespace trireme

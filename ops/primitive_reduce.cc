@@ -26,14 +26,14 @@ BoundKernel reduce_kernel(const Shape& shape, const std::vector<int>& axes, Acc 
           parts};
 }
 
-std::vector<int> axes_of(const OpView& op) {
+std::vector<int> primitive_axes(const OpView& op) {
   return normal_axes(op, op.attr<std::vector<int32_t>>("axes"), op.in("A").shape.rank(), "axes");
 }
 
 void reduce_rule(OpView& op) {
   const ValueInfo& a = op.in("A");
   const bool keep = op.attr<bool>("keep");
-  const std::vector<int> axes = axes_of(op);
+  const std::vector<int> axes = primitive_axes(op);
   Shape out;
   size_t next = 0;
   for (int d = 0; d < a.shape.rank(); ++d) {
@@ -78,7 +78,7 @@ void to_all_equal(Vjp& v) {
 template <class T, class Pick>
 BoundKernel extreme_kernel(const KernelSite& site, const char* what, T start, Pick pick) {
   const Shape& shape = site.in("A").shape;
-  const std::vector<int> axes = axes_of(site);
+  const std::vector<int> axes = primitive_axes(site);
   if (site.out("Out").shape.count() > 0 && shape.count() == 0) {
     throw site.error(cat("the ", what, " of no elements is asked for: A has shape ", shape))
         .fix("give the reduced axes at least one element");
@@ -161,7 +161,7 @@ BoundKernel column_sums(int64_t rows, int64_t columns) {
 }
 
 template <class T>
-BoundKernel sum_kernel(const Shape& shape, const std::vector<int>& axes) {
+BoundKernel primitive_sum(const Shape& shape, const std::vector<int>& axes) {
   const ReduceLayout layout(shape, axes);
   if (std::is_same_v<T, float> && layout.columns > 1 && layout.kept.empty() &&
       layout.reduced.size() == 1 && layout.folded > 0) {
@@ -172,18 +172,18 @@ BoundKernel sum_kernel(const Shape& shape, const std::vector<int>& axes) {
 
 void register_sums(Registry& ops) {
   reduction(ops, "p.sum", "sum",
-            typed_by<float, double, int32_t, int64_t>("A",
-                                                      []<class T>(const KernelSite& site) {
-                                                        return sum_kernel<T>(site.in("A").shape,
-                                                                             axes_of(site));
-                                                      }))
+            typed_by<float, double, int32_t, int64_t>(
+                "A",
+                []<class T>(const KernelSite& site) {
+                  return primitive_sum<T>(site.in("A").shape, primitive_axes(site));
+                }))
       .vjp([](Vjp& v) { v.set(0, broadcast_like(with_axes(v, v.grad()), v.in(0))); });
 
   reduction(ops, "p.mean", "arithmetic mean",
             typed_by<float, double>("A",
                                     []<class T>(const KernelSite& site) {
                                       const Shape& shape = site.in("A").shape;
-                                      const std::vector<int> axes = axes_of(site);
+                                      const std::vector<int> axes = primitive_axes(site);
                                       const auto n =
                                           static_cast<double>(ReduceLayout(shape, axes).folded);
                                       return reduce_kernel<T>(shape, axes, 0.0, SumFold<T>(),
@@ -209,7 +209,7 @@ void register_sums(Registry& ops) {
 // Product of all other elements along the axes: prefix products from both ends, no division.
 template <class T>
 BoundKernel prod_except_kernel(const KernelSite& site) {
-  const ReduceLayout layout(site.in("A").shape, axes_of(site));
+  const ReduceLayout layout(site.in("A").shape, primitive_axes(site));
   const int64_t rows = layout.columns == 0 ? 0 : layout.results / layout.columns;
   return [=](const KernelArgs& k) {
     const T* in = k.in<T>(0);
@@ -242,7 +242,7 @@ void register_products(Registry& ops) {
                 []<class T>(const KernelSite& site) {
                   using Acc = SumOf<T>;
                   return reduce_kernel<T>(
-                      site.in("A").shape, axes_of(site), Acc(1),
+                      site.in("A").shape, primitive_axes(site), Acc(1),
                       [](Acc acc, T x) { return acc * static_cast<Acc>(x); },
                       [](Acc acc) { return acc; });
                 }))
@@ -285,13 +285,13 @@ void register_extremes(Registry& ops) {
   reduction(ops, "p.all", "whether every element holds",
             typed_by<bool>("A", []<class T>(const KernelSite& site) {
               return reduce_kernel<T>(
-                  site.in("A").shape, axes_of(site), true,
+                  site.in("A").shape, primitive_axes(site), true,
                   [](bool acc, bool x) { return acc && x; }, [](bool acc) { return acc; });
             }));
   reduction(ops, "p.any", "whether some element holds",
             typed_by<bool>("A", []<class T>(const KernelSite& site) {
               return reduce_kernel<T>(
-                  site.in("A").shape, axes_of(site), false,
+                  site.in("A").shape, primitive_axes(site), false,
                   [](bool acc, bool x) { return acc || x; }, [](bool acc) { return acc; });
             }));
 }
@@ -316,7 +316,7 @@ BoundKernel sum_to_kernel(const KernelSite& site) {
     }
     axes.push_back(d);
   }
-  return sum_kernel<T>(from, axes);
+  return primitive_sum<T>(from, axes);
 }
 
 BoundKernel broadcast_kernel(const KernelSite& site) {

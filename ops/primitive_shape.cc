@@ -23,7 +23,7 @@ BoundKernel copy_kernel(const KernelSite& site) {
 }
 
 // Every primitive here that keeps the element order: the same elements under another shape.
-OpSchema& renaming(Registry& ops, const char* name, const char* doc) {
+OpSchema& renaming_primitive(Registry& ops, const char* name, const char* doc) {
   return ops.primitive(name)
       .doc(doc)
       .in("A", "any shape")
@@ -127,13 +127,13 @@ BoundKernel transpose_kernel(const KernelSite& site) {
 }  // namespace
 
 void register_primitive_shape(Registry& ops) {
-  renaming(ops, "p.reshape", "the elements of A under another shape")
+  renaming_primitive(ops, "p.reshape", "the elements of A under another shape")
       .required_attr<std::vector<int64_t>>("shape", "0 copies A's extent, one -1 is inferred")
       .shape([](OpView& op) {
         const auto shape = op.attr<std::vector<int64_t>>("shape");
         set_shape(op, resolve_shape(op, op.in("A").shape, shape));
       });
-  renaming(ops, "p.reshape_like", "the elements of A under the shape of B")
+  renaming_primitive(ops, "p.reshape_like", "the elements of A under the shape of B")
       .in("B", "its shape is taken")
       .shape([](OpView& op) {
         const ValueInfo &a = op.in("A"), &like = op.in("B");
@@ -144,7 +144,7 @@ void register_primitive_shape(Registry& ops) {
         op.set_out("Out", a.dtype, like.shape);
         carry_lod(op, "Out", {"B", "A"});
       });
-  renaming(ops, "p.flatten2d", "dimensions before `axis` as rows, the others as columns")
+  renaming_primitive(ops, "p.flatten2d", "dimensions before `axis` as rows, the others as columns")
       .required_attr<int32_t>("axis", "from 0 to the rank")
       .shape([](OpView& op) {
         const Shape& own = op.in("A").shape;
@@ -155,14 +155,14 @@ void register_primitive_shape(Registry& ops) {
         }
         set_shape(op, Shape{own.product(0, axis), own.product(axis, own.rank())});
       });
-  renaming(ops, "p.align", "A's dimensions at `axis` of `rank` dimensions, the others 1")
+  renaming_primitive(ops, "p.align", "A's dimensions at `axis` of `rank` dimensions, the others 1")
       .required_attr<int32_t>("rank", "of the result")
       .required_attr<int32_t>("axis", "where A's first dimension goes")
       .shape(align_rule);
-  renaming(ops, "p.unsqueeze", "A with dimensions of extent 1 put in")
+  renaming_primitive(ops, "p.unsqueeze", "A with dimensions of extent 1 put in")
       .required_attr<std::vector<int32_t>>("axes", "where they stand in the result")
       .shape(unsqueeze_rule);
-  renaming(ops, "p.squeeze", "A without some dimensions of extent 1")
+  renaming_primitive(ops, "p.squeeze", "A without some dimensions of extent 1")
       .required_attr<std::vector<int32_t>>("axes", "which of A")
       .shape(squeeze_rule);
 

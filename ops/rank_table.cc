@@ -115,7 +115,7 @@ Tensor join_steps(const TensorArray& array, const RankTable& table, bool gaps) {
   return all.join(prefix, like);
 }
 
-void like_x(OpView& op, VarType type, int lod_levels) {
+void like_ranked_x(OpView& op, VarType type, int lod_levels) {
   const ValueInfo& x = op.in("X");
   ValueInfo& out = op.out("Out");
   out.type = type;
@@ -142,7 +142,7 @@ void register_steps(Registry& ops) {
       .in("X", "sequences")
       .in("RankTable", "their order by length")
       .out("Out", "one element per step of the longest sequence")
-      .shape([](OpView& op) { like_x(op, VarType::lod_tensor_array, -1); })
+      .shape([](OpView& op) { like_ranked_x(op, VarType::lod_tensor_array, -1); })
       .grad_maker(undone_by("array_to_lod_tensor"))
       .no_grad({"RankTable"})
       .traits({.host = true})
@@ -160,7 +160,7 @@ void register_steps(Registry& ops) {
       .out("Out", "sequences in the order of the batch")
       .shape([](OpView& op) {
         require_array(op, "X");
-        like_x(op, VarType::lod_tensor, 1);
+        like_ranked_x(op, VarType::lod_tensor, 1);
       })
       .grad_maker(undone_by("lod_tensor_to_array"))
       .no_grad({"RankTable"})
@@ -194,7 +194,7 @@ Tensor reordered(const Tensor& x, const RankTable& table, From from) {
 }
 
 void register_reorder(Registry& ops) {
-  const auto shape = [](OpView& op) { like_x(op, VarType::lod_tensor, 0); };
+  const auto shape = [](OpView& op) { like_ranked_x(op, VarType::lod_tensor, 0); };
   ops.op("reorder_lod_tensor_by_rank")
       .doc("Puts the rows or sequences of a batch in the order of a rank table.")
       .in("X", "one row or one sequence per sequence of the table")
@@ -293,7 +293,7 @@ void register_rank_table(Registry& ops) {
       .in("RankTable", "sequences by length")
       .in("I", "the step, one integer")
       .out("Out", "the first rows of X")
-      .shape([](OpView& op) { like_x(op, VarType::lod_tensor, 0); })
+      .shape([](OpView& op) { like_ranked_x(op, VarType::lod_tensor, 0); })
       .grad({"X"})
       .no_grad({"RankTable", "I"})
       .grad_kernel(untyped(grow_gradient))

@@ -7,7 +7,7 @@ namespace {
 
 using Fold = Expr (*)(Expr, std::vector<int>, bool);
 
-std::vector<int> axes_of(const OpView& op) {
+std::vector<int> reduced_axes(const OpView& op) {
   const int rank = op.in("X").shape.rank();
   if (op.attr<bool>("reduce_all")) return normal_axes(op, {}, rank, "dim");
   return normal_axes(op, op.attr<std::vector<int32_t>>("dim"), rank, "dim");
@@ -16,7 +16,7 @@ std::vector<int> axes_of(const OpView& op) {
 void reduce_shape(OpView& op) {
   const ValueInfo& x = op.in("X");
   require_dense(op, "X");
-  const std::vector<int> axes = axes_of(op);
+  const std::vector<int> axes = reduced_axes(op);
   const bool keep = op.attr<bool>("keep_dim");
   Shape out = x.shape;
   for (size_t i = axes.size(); i > 0; --i) {
@@ -32,7 +32,7 @@ void reduce_shape(OpView& op) {
   if (!axes.empty() && axes[0] != 0) carry_lod(op, "Out", {"X"});
 }
 
-OpSchema& reduction(Registry& ops, const char* name, const char* doc, Fold fold) {
+OpSchema& reduction_row(Registry& ops, const char* name, const char* doc, Fold fold) {
   return ops.op(name)
       .in("X", "any shape")
       .out("Out", doc)
@@ -46,13 +46,13 @@ OpSchema& reduction(Registry& ops, const char* name, const char* doc, Fold fold)
       .body([fold](Body& b) {
         Expr x = b.in("X");
         if (b.attr<int32_t>("out_dtype") >= 0) x = cast(x, dtype_attr(b.op(), "out_dtype"));
-        const std::vector<int> axes = axes_of(b.op());
+        const std::vector<int> axes = reduced_axes(b.op());
         const Expr out = fold(x, axes, b.attr<bool>("keep_dim"));
         b.out("Out") = out.rank() == 0 ? reshape(out, {1}) : out;
       });
 }
 
-void add_samples(OpSchema& row, Tensor (*values)(Draw&, const Shape&)) {
+void add_reduction_samples(OpSchema& row, Tensor (*values)(Draw&, const Shape&)) {
   row.sample([values](Draw& d) {
     const Shape x = d.shape(1, 4);
     const auto axis = static_cast<int32_t>(d.size(0, x.rank() - 1));
@@ -83,27 +83,30 @@ void register_reductions(Registry& ops) {
   const auto plain = [](Draw& d, const Shape& shape) { return d.uniform(shape); };
   const auto distinct = [](Draw& d, const Shape& shape) { return d.distinct(shape); };
   const auto positive = [](Draw& d, const Shape& shape) { return d.uniform(shape, 0.5, 1.5); };
-  add_samples(reduction(ops, "reduce_sum", "sum of X", &reduce_sum).grad({"X"}), plain);
-  add_samples(reduction(ops, "reduce_mean", "mean of X", &reduce_mean)
-                  .shape([](OpView& op) {
-                    if (op.attr<int32_t>("out_dtype") < 0) require_floating(op, "X");
-                    reduce_shape(op);
-                  })
-                  .grad({"X"}),
-              plain);
-  add_samples(reduction(ops, "reduce_max", "largest element of X", &reduce_max).grad({"X", "Out"}),
-              distinct);
-  add_samples(reduction(ops, "reduce_min", "smallest element of X", &reduce_min).grad({"X", "Out"}),
-              distinct);
-  add_samples(reduction(ops, "reduce_prod", "product of X", &reduce_prod).grad({"X", "Out"}),
-              positive);
-  reduction(ops, "reduce_all", "whether all of X holds", &reduce_all).shape(require_bool_x);
-  reduction(ops, "reduce_any", "whether some of X holds", &reduce_any).shape(require_bool_x);
+  add_reduction_samples(reduction_row(ops, "reduce_sum", "sum of X", &reduce_sum).grad({"X"}),
+                        plain);
+  add_reduction_samples(reduction_row(ops, "reduce_mean", "mean of X", &reduce_mean)
+                            .shape([](OpView& op) {
+                              if (op.attr<int32_t>("out_dtype") < 0) require_floating(op, "X");
+                              reduce_shape(op);
+                            })
+                            .grad({"X"}),
+                        plain);
+  add_reduction_samples(
+      reduction_row(ops, "reduce_max", "largest element of X", &reduce_max).grad({"X", "Out"}),
+      distinct);
+  add_reduction_samples(
+      reduction_row(ops, "reduce_min", "smallest element of X", &reduce_min).grad({"X", "Out"}),
+      distinct);
+  add_reduction_samples(
+      reduction_row(ops, "reduce_prod", "product of X", &reduce_prod).grad({"X", "Out"}), positive);
+  reduction_row(ops, "reduce_all", "whether all of X holds", &reduce_all).shape(require_bool_x);
+  reduction_row(ops, "reduce_any", "whether some of X holds", &reduce_any).shape(require_bool_x);
 }
 
 // ---- a whole tensor to one number
 
-SampleRule any_x() {
+SampleRule any_rows() {
   return [](Draw& d) { return OpSample{.inputs = {{"X", {d.uniform(d.shape(1, 4))}}}}; };
 }
 
@@ -129,14 +132,14 @@ void register_whole(Registry& ops) {
       .shape(one_number)
       .body([](Body& b) { b.out("Out") = reshape(reduce_mean(b.in("X")), {1}); })
       .grad({"X"})
-      .sample(any_x());
+      .sample(any_rows());
   ops.op("squared_l2_norm")
       .in("X", "any shape, floating point")
       .out("Out", "the sum of all squares, shape [1]")
       .shape(one_number)
       .body([](Body& b) { b.out("Out") = reshape(reduce_sum(square(b.in("X"))), {1}); })
       .grad({"X"})
-      .sample(any_x());
+      .sample(any_rows());
   ops.op("norm")
       .in("X", "any shape, floating point")
       .out_intermediate("Norm", "length of X along the axis, whose extent becomes 1")

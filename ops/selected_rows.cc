@@ -91,7 +91,7 @@ KernelMake sparse_only(KernelMake make) {
 }
 
 // Part i keeps the rows of section i of the height, counted from the section's start.
-void split_shape(OpView& op) {
+void split_rows_shape(OpView& op) {
   require_selected_rows(op);
   const auto sections = op.attr<std::vector<int64_t>>("height_sections");
   if (sections.size() != op.out_count("Out")) {
@@ -198,7 +198,7 @@ void register_selected_rows(Registry& ops) {
       .in("X", "SelectedRows")
       .out_list("Out", "one SelectedRows for every section, rows counted from its start")
       .attr("height_sections", std::vector<int64_t>{}, "the height of every part")
-      .shape(split_shape)
+      .shape(split_rows_shape)
       .kernel(untyped(split_kernel))
       .traits({.reads_values = {"X"}});
 }

@@ -66,7 +66,7 @@ RowMap expand_map(const KernelSite& op) {
   return map;
 }
 
-void expand_shape(OpView& op) {
+void sequence_expand_shape(OpView& op) {
   const ValueInfo& x = op.in("X");
   Shape shape = x.shape;
   if (shape.rank() == 0) throw op.error("X has no dimensions").fix("give X rows: [rows, ...]");
@@ -118,7 +118,7 @@ void expand_as_shape(OpView& op) {
 
 // --- sequence_concat: sequence i of Out is sequence i of the first input, then of the second, ...
 
-void concat_shape(OpView& op) {
+void sequence_concat_shape(OpView& op) {
   const ValueInfo& first = op.in("X");
   Shape shape = first.shape;
   std::vector<int64_t> offsets;
@@ -237,7 +237,7 @@ void reshape_shape(OpView& op) {
 }
 
 // The same elements in the same order.
-BoundKernel copy_elements(const KernelSite& site, std::string_view from, std::string_view to) {
+BoundKernel copy_sequence(const KernelSite& site, std::string_view from, std::string_view to) {
   const int in = site.position(from), out = site.out_position(to);
   return BoundKernel([=](const KernelArgs& k) {
     const size_t bytes = k.out(out).byte_size();
@@ -264,7 +264,7 @@ void register_sequence(Registry& ops) {
       .in("Y", "gives its LoD, not its values")
       .out("Out", "the repeated rows; every repetition is a sequence when X has sequences")
       .attr("ref_level", -1, "the level of Y's LoD that is followed; -1 is the last")
-      .shape(expand_shape)
+      .shape(sequence_expand_shape)
       .kernel(untyped([](const KernelSite& s) { return gather_rows(0, 0, expand_map(s)); }))
       .grad({"X", "Y"})
       .no_grad({"Y"})
@@ -296,7 +296,7 @@ void register_sequence(Registry& ops) {
       .doc("Joins the inputs sequence by sequence")
       .in_list("X", "inputs with equal numbers of sequences and rows of one shape")
       .out("Out", "sequence i is sequence i of each input, one after another")
-      .shape(concat_shape)
+      .shape(sequence_concat_shape)
       .kernel(untyped(concat))
       .grad({"X"})
       .grad_kernel(untyped(concat_grad))
@@ -333,10 +333,10 @@ void register_sequence(Registry& ops) {
       .required_attr<int>("new_dim", "the new width")
       .at_least(1)
       .shape(reshape_shape)
-      .kernel(untyped([](const KernelSite& s) { return copy_elements(s, "X", "Out"); }))
+      .kernel(untyped([](const KernelSite& s) { return copy_sequence(s, "X", "Out"); }))
       .grad({"X"})
       .grad_kernel(
-          untyped([](const KernelSite& s) { return copy_elements(s, "Out@GRAD", "X@GRAD"); }))
+          untyped([](const KernelSite& s) { return copy_sequence(s, "Out@GRAD", "X@GRAD"); }))
       .sample([](Draw& draw) {
         OpSample sample;
         sample.inputs["X"] = {draw_sequences(draw, {4})};

@@ -122,7 +122,7 @@ BoundKernel erase(const KernelSite& site) {
 
 // --- sequence_slice: of sequence i, Length[i] rows from Offset[i] on.
 
-int64_t entry(const Tensor& numbers, size_t i) {
+int64_t span_entry(const Tensor& numbers, size_t i) {
   return static_cast<int64_t>(element_as_double(numbers, static_cast<int64_t>(i)));
 }
 
@@ -140,7 +140,7 @@ Slice slice_rows(const std::vector<int64_t>& sequences, const Tensor& offset, co
         .fix("give one offset and one length for every sequence");
   }
   for (size_t i = 0; i + 1 < sequences.size(); ++i) {
-    const int64_t begin = entry(offset, i), rows = entry(count, i);
+    const int64_t begin = span_entry(offset, i), rows = span_entry(count, i);
     const int64_t length = sequences[i + 1] - sequences[i];
     if (begin < 0 || rows < 0 || begin + rows > length) {
       throw Error(cat("Offset ", begin, " and Length ", rows, " reach outside sequence ", i,
@@ -153,7 +153,7 @@ Slice slice_rows(const std::vector<int64_t>& sequences, const Tensor& offset, co
   return slice;
 }
 
-void slice_shape(OpView& op) {
+void sequence_slice_shape(OpView& op) {
   const ValueInfo& x = op.in("X");
   Shape shape = x.shape;
   if (shape.rank() == 0) throw op.error("X has no dimensions").fix("give X rows: [rows, ...]");
@@ -229,7 +229,7 @@ void register_sequence_lod(Registry& ops) {
       .in("Offset", "the first row kept, one whole number for every sequence")
       .in("Length", "how many rows are kept, one whole number for every sequence")
       .out("Out", "the kept rows")
-      .shape(slice_shape)
+      .shape(sequence_slice_shape)
       .kernel(untyped(slice))
       .grad({"X", "Offset", "Length"})
       .no_grad({"Offset", "Length"})

@@ -7,13 +7,13 @@
 namespace trireme {
 namespace {
 
-int64_t entry(const Tensor& numbers, int64_t i) {
+int64_t length_entry(const Tensor& numbers, int64_t i) {
   return static_cast<int64_t>(element_as_double(numbers, i));
 }
 
 // --- sequence_pad
 
-void pad_shape(OpView& op) {
+void sequence_pad_shape(OpView& op) {
   const ValueInfo& x = op.in("X");
   if (x.shape.rank() == 0) throw op.error("X has no dimensions").fix("give X rows: [rows, ...]");
   Shape row = x.shape;
@@ -104,7 +104,7 @@ void unpad_shape(OpView& op) {
     }
     lod = {{0}};
     for (int64_t s = 0; s < lengths.numel(); ++s) {
-      const int64_t rows = entry(lengths, s);
+      const int64_t rows = length_entry(lengths, s);
       if (rows < 0 || rows > x.shape.at(1)) {
         throw op.error(cat("Length[", s, "] is ", rows, " but X is padded to ", x.shape[1]))
             .fix(cat("give lengths from 0 to ", x.shape[1]));
@@ -161,7 +161,7 @@ void mask_shape(OpView& op) {
   Dim longest;
   if (op.has("MaxLenTensor")) {
     if (op.in("MaxLenTensor").value) {
-      const int64_t given = entry(op.in("MaxLenTensor").value->tensor(), 0);
+      const int64_t given = length_entry(op.in("MaxLenTensor").value->tensor(), 0);
       if (given < 0) {
         throw op.error(cat("MaxLenTensor holds ", given)).fix("give a length of 0 or more");
       }
@@ -172,7 +172,7 @@ void mask_shape(OpView& op) {
   } else if (x.value) {
     const Tensor& lengths = x.value->tensor();
     int64_t most = 0;
-    for (int64_t i = 0; i < lengths.numel(); ++i) most = std::max(most, entry(lengths, i));
+    for (int64_t i = 0; i < lengths.numel(); ++i) most = std::max(most, length_entry(lengths, i));
     longest = most;
   }
   Shape shape = x.shape;
@@ -186,7 +186,7 @@ KernelFn mask(int64_t longest) {
     const Tensor& lengths = k.in(0);
     T* out = k.out<T>(0);
     for (int64_t i = 0; i < lengths.numel(); ++i) {
-      const int64_t length = entry(lengths, i);
+      const int64_t length = length_entry(lengths, i);
       for (int64_t j = 0; j < longest; ++j) *out++ = static_cast<T>(j < length ? 1 : 0);
     }
   };
@@ -226,7 +226,7 @@ void register_sequence_pad(Registry& ops) {
       .out("Out", "[sequences, longest, ...]")
       .out("Length", "int64, [sequences]: the lengths before padding")
       .attr("padded_length", -1, "how long every sequence becomes; -1: the longest of X")
-      .shape(pad_shape)
+      .shape(sequence_pad_shape)
       .kernel(untyped(pad))
       .grad({"X"})
       .grad_outs({"Out"})

@@ -128,7 +128,7 @@ BoundKernel pool_grad(const KernelSite& site) {
       sequence_parts(offsets, width));
 }
 
-void softmax_shape(OpView& op) {
+void sequence_softmax_shape(OpView& op) {
   const ValueInfo& x = op.in("X");
   sequence_offsets(op, "X");
   if (x.shape.rank() == 0 || !x.shape.product(1, x.shape.rank()).may_equal(1)) {
@@ -139,7 +139,7 @@ void softmax_shape(OpView& op) {
 }
 
 template <class T>
-BoundKernel softmax(const KernelSite& site) {
+BoundKernel sequence_softmax(const KernelSite& site) {
   const std::vector<int64_t> offsets = bound_offsets(site, "X");
   return BoundKernel(
       [=](const KernelArgs& k) {
@@ -161,7 +161,7 @@ BoundKernel softmax(const KernelSite& site) {
 
 // dX = Out * (dOut - sum over the sequence of dOut * Out).
 template <class T>
-BoundKernel softmax_grad(const KernelSite& site) {
+BoundKernel sequence_softmax_grad(const KernelSite& site) {
   const int out = site.position("Out"), dout = site.position("Out@GRAD");
   const std::vector<int64_t> offsets = bound_offsets(site, "X");
   return BoundKernel(
@@ -217,11 +217,12 @@ void register_sequence_pool(Registry& ops) {
       .in("X", "one number for every row: [rows] or [rows, 1]")
       .out("Out", "like X; every sequence sums to one")
       .attr("data_format", "AnyLayout", "accepted; changes no result")
-      .shape(softmax_shape)
-      .kernel(typed<float, double>([]<class T>(const KernelSite& s) { return softmax<T>(s); }))
+      .shape(sequence_softmax_shape)
+      .kernel(
+          typed<float, double>([]<class T>(const KernelSite& s) { return sequence_softmax<T>(s); }))
       .grad({"X", "Out"})
-      .grad_kernel(
-          typed<float, double>([]<class T>(const KernelSite& s) { return softmax_grad<T>(s); }))
+      .grad_kernel(typed<float, double>(
+          []<class T>(const KernelSite& s) { return sequence_softmax_grad<T>(s); }))
       .sample([](Draw& draw) {
         OpSample sample;
         sample.inputs["X"] = {draw_sequences(draw, {1}, {.levels = draw.coin() ? 1 : 2})};

@@ -8,7 +8,9 @@ namespace trireme {
 namespace {
 
 // By the number of bytes moved alone, so that the cut is the same on every machine.
-int parts_for(int64_t bytes) { return static_cast<int>(std::clamp<int64_t>(bytes >> 16, 1, 64)); }
+int parts_for_bytes(int64_t bytes) {
+  return static_cast<int>(std::clamp<int64_t>(bytes >> 16, 1, 64));
+}
 
 }  // namespace
 
@@ -72,7 +74,7 @@ KernelMake add_rows_back(std::string in, std::string out, RowMap (*map)(const Ke
     const int64_t width = row_width(shape), rows = shape.rank() == 0 ? 1 : shape.at(0);
     const auto bytes = static_cast<int64_t>(sizeof(T)) * rows * width;
     const auto parts =
-        static_cast<int>(std::min<int64_t>(parts_for(bytes), std::max<int64_t>(width, 1)));
+        static_cast<int>(std::min<int64_t>(parts_for_bytes(bytes), std::max<int64_t>(width, 1)));
     return BoundKernel(
         [=, where = map(site)](const KernelArgs& k) {
           const auto [first, last] = k.range(width);

@@ -21,11 +21,11 @@ void loss_shape(OpView& op) {
   op.share_lod("Logits", "Loss");
 }
 
-struct Options {
+struct SoftmaxOptions {
   AxisRows rows;
   bool soft, use_softmax;
   int64_t ignored;
-  Options(const OpView& op, const Shape& shape)
+  SoftmaxOptions(const OpView& op, const Shape& shape)
       : rows(shape, normal_axis(op, op.attr<int>("axis"), shape.rank())),
         soft(op.attr<bool>("soft_label")),
         use_softmax(op.attr<bool>("use_softmax")),
@@ -79,7 +79,7 @@ T class_cost(const T* x, int64_t classes, int64_t label, T* softmax) {
 
 template <class T>
 BoundKernel loss(const KernelSite& site) {
-  const Options o(site, site.in("Logits").shape);
+  const SoftmaxOptions o(site, site.in("Logits").shape);
   const int softmax_at = site.out_position("Softmax"), loss_at = site.out_position("Loss");
   const int64_t classes = o.rows.extent;
   const bool one_round = o.use_softmax && !o.soft && o.rows.inner == 1;
@@ -134,7 +134,7 @@ BoundKernel loss(const KernelSite& site) {
 // logits are probabilities: dLogits = -dLoss * Label / Softmax.
 template <class T>
 BoundKernel loss_grad(const KernelSite& site) {
-  const Options o(site, site.in("Softmax").shape);
+  const SoftmaxOptions o(site, site.in("Softmax").shape);
   const int label_at = site.position("Label"), softmax_at = site.position("Softmax"),
             loss_grad_at = site.position("Loss@GRAD"),
             logits_grad_at = site.out_position("Logits@GRAD");
