@@ -10,27 +10,35 @@ OpSchema& batch_norm_parameters(OpSchema& row) {
       .in("Variance", "[channels]: the variance kept while training");
 }
 
+OpSchema& batch_norm_attributes(OpSchema& row) {
+  return row.attr("momentum", 0.9f, "what Mean and Variance keep of themselves in a step")
+      .attr("epsilon", 1e-5f, "added to the variance")
+      .between(0, 1e-3f);
+}
+
 OpSchema& batch_norm_results(OpSchema& row) {
-  return row.out("Y", "like X")
+  row.out("Y", "like X")
       .out("MeanOut", "the variable Mean, updated")
       .out("VarianceOut", "the variable Variance, updated")
       .out_intermediate("SavedMean", "[channels]: the mean that was used")
       .out_intermediate("SavedVariance", "[channels]: one over the deviation that was used")
       .inplace("Mean", "MeanOut")
       .inplace("Variance", "VarianceOut")
-      .attr("momentum", 0.9f, "what Mean and Variance keep of themselves in a step")
-      .attr("epsilon", 1e-5f, "added to the variance")
-      .between(0, 1e-3f)
       .shape(batch_norm_shape);
+  return batch_norm_attributes(row);
 }
 
-OpSchema& batch_norm_switches(OpSchema& row) {
-  return row.out_optional("ReserveSpace", "empty: nothing needs to be kept")
-      .attr("is_test", false, "normalise by Mean and Variance")
+OpSchema& batch_norm_switch_attributes(OpSchema& row) {
+  return row.attr("is_test", false, "normalise by Mean and Variance")
       .attr("data_layout", "NCHW", "where the channels stand")
       .one_of({"NCHW", "NHWC", "AnyLayout"})
       .attr("use_global_stats", false, "normalise by Mean and Variance while training too")
       .attr("trainable_statistics", false, "is_test has no effect");
+}
+
+OpSchema& batch_norm_switches(OpSchema& row) {
+  return batch_norm_switch_attributes(
+      row.out_optional("ReserveSpace", "empty: nothing needs to be kept"));
 }
 
 OpSchema& batch_norm_slots(OpSchema& row) {
@@ -50,7 +58,7 @@ void register_batch_norm(Registry& ops) {
       .grad_outs({"Y"})
       .no_grad({"Mean", "Variance", "MomentumTensor", "MomemtumTensor", "MeanOut", "VarianceOut"})
       .grad_kernel(typed<float, double>(
-          []<class T>(const KernelSite& site) { return batch_norm_grad<T>(site, {}, true); }))
+          []<class T>(const KernelSite& site) { return batch_norm_grad<T>(site, {}); }))
       .sample([](Draw& d) {
         const int64_t c = d.size(1, 3);
         return batch_norm_sample(d, {3, c, 2, 3}, c, {});

@@ -1,5 +1,6 @@
 // Batch normalisation and activation in one op: inplace_abn, whose result may take X's place,
-// fused_batch_norm_act, and fused_bn_add_activation, which adds something between the two.
+// fused_batch_norm_act, fused_bn_add_activation, which adds something between the two, and
+// p.batch_norm_relu, which the pass fuse_batch_norm writes.
 #include "ops/batch_norm.h"
 
 namespace trireme {
@@ -60,7 +61,7 @@ OpSchema& add_fused(OpSchema& row, const std::vector<std::string>& grad_reads) {
       .grad_outs({"Y"})
       .no_grad({"Mean", "Variance"})
       .grad_kernel(typed<float, double>(
-          []<class T>(const KernelSite& s) { return batch_norm_grad<T>(s, kRelu, true); }));
+          []<class T>(const KernelSite& s) { return batch_norm_grad<T>(s, kRelu); }));
 }
 
 }  // namespace
@@ -84,9 +85,8 @@ void register_batch_norm_act(Registry& ops) {
       .grad({"Y", "Scale", "Bias", "SavedMean", "SavedVariance", "Mean", "Variance"})
       .grad_outs({"Y"})
       .no_grad({"Mean", "Variance", "MomentumTensor"})
-      .grad_kernel(typed<float, double>([]<class T>(const KernelSite& s) {
-        return batch_norm_grad<T>(s, abn_activation(s), false);
-      }))
+      .grad_kernel(typed<float, double>(
+          []<class T>(const KernelSite& s) { return batch_norm_grad<T>(s, abn_activation(s)); }))
       .sample(abn_sample("identity", {}))
       .sample(abn_sample("elu", {{"use_global_stats", true}}))
       .sample(abn_sample("leaky_relu", {{"data_layout", std::string("NHWC")}}));
@@ -108,6 +108,34 @@ void register_batch_norm_act(Registry& ops) {
         sample.inputs["Z"] = {d.uniform({4, 2, 3}, -0.05, 0.05)};
         return sample;
       });
+
+  batch_norm_slots(ops.primitive("p.batch_norm_relu"))
+      .doc("batch_norm and relu; with Z, which is added between them")
+      .in_optional("Z", "like X: is added to what was normalised")
+      .kernel(typed<float, double>(
+          []<class T>(const KernelSite& s) { return batch_norm<T>(s, kRelu); }));
+  OpSchema& grad = ops.primitive("p.batch_norm_relu_grad")
+                       .doc("what comes back through relu and batch_norm")
+                       .in("X", kNormalised)
+                       .in("Scale", "[channels]")
+                       .in("Bias", "[channels]")
+                       .in("SavedMean", "[channels]")
+                       .in("SavedVariance", "[channels]: one over the deviation")
+                       .in_optional("Y", "what relu gave; absent: nothing was added before it")
+                       .in_list("Y@GRAD", "like X: one, or two whose sum arrives")
+                       .out_optional("X@GRAD", "like X")
+                       .out_optional("Scale@GRAD", "[channels]")
+                       .out_optional("Bias@GRAD", "[channels]")
+                       .out_optional("Z@GRAD", "like X: what comes back through relu alone")
+                       .shape([](OpView& op) {
+                         for (const char* slot : {"X", "Scale", "Bias"}) {
+                           op.set_out_like(std::string(slot) + "@GRAD", op.in(slot));
+                         }
+                         op.set_out_like("Z@GRAD", op.in("Y@GRAD"));
+                       });
+  batch_norm_switch_attributes(batch_norm_attributes(grad))
+      .kernel(typed<float, double>(
+          []<class T>(const KernelSite& s) { return batch_norm_grad<T>(s, kRelu); }));
 }
 
 }  // namespace trireme

@@ -80,34 +80,43 @@ inline void lane_moments(const LaneStrip& strip, const float* x, Moments* found)
   }
 }
 
-// y = (x - shift) * factor + add, lane by lane.
-inline void lane_normalise(const LaneStrip& strip, const float* x, const float* shift,
-                           const float* factor, const float* add, float* y) {
+// y = finish((x - shift) * factor + add, element), lane by lane.
+template <class Finish>
+void lane_normalise(const LaneStrip& strip, const float* x, const float* shift, const float* factor,
+                    const float* add, const Finish& finish, float* y) {
   with_lanes(strip.lanes, [&](auto lanes) {
     strip.stretches([&](int64_t at, int64_t pixels) {
       for (int64_t p = 0; p < pixels; ++p) {
         const int64_t i = at + p * strip.step;
         float made[kLanes];  // first all, then stored: y may be x for all that is known
-        for (int64_t l = 0; l < lanes; ++l) made[l] = (x[i + l] - shift[l]) * factor[l] + add[l];
+        for (int64_t l = 0; l < lanes; ++l) {
+          made[l] = finish((x[i + l] - shift[l]) * factor[l] + add[l], i + l);
+        }
         for (int64_t l = 0; l < lanes; ++l) y[i + l] = made[l];
       }
     });
   });
 }
 
-// sum(grad) and sum(grad * xhat) of each lane, with xhat = (x - mean) * inverse.
-inline void lane_grad_sums(const LaneStrip& strip, const float* x, const float* grad,
-                           const float* mean, const float* inverse, double* sums,
-                           double* weighted) {
+// sum(grad) and sum(grad * xhat) of each lane, with grad = arriving(element, lane, x - mean) and
+// xhat = (x - mean) * inverse. Writes grad to `kept` where there is one.
+template <class Arriving>
+void lane_grad_sums(const LaneStrip& strip, const float* x, const float* mean, const float* inverse,
+                    const Arriving& arriving, float* kept, double* sums, double* weighted) {
   with_lanes(strip.lanes, [&](auto lanes) {
     strip.stretches([&](int64_t at, int64_t pixels) {
       float sum[kLanes] = {}, product[kLanes] = {};
       for (int64_t p = 0; p < pixels; ++p) {
         const int64_t i = at + p * strip.step;
+        float grad[kLanes];
         for (int64_t l = 0; l < lanes; ++l) {
-          sum[l] += grad[i + l];
-          product[l] += grad[i + l] * (x[i + l] - mean[l]);
+          const float centred = x[i + l] - mean[l];
+          grad[l] = arriving(i + l, l, centred);
+          sum[l] += grad[l];
+          product[l] += grad[l] * centred;
         }
+        if (!kept) continue;
+        for (int64_t l = 0; l < lanes; ++l) kept[i + l] = grad[l];
       }
       for (int64_t l = 0; l < lanes; ++l) {
         sums[l] += static_cast<double>(sum[l]);
@@ -117,17 +126,19 @@ inline void lane_grad_sums(const LaneStrip& strip, const float* x, const float* 
   });
 }
 
-// x_grad = factor * (grad - mean_grad - (x - mean) * tilt), lane by lane.
-inline void lane_x_grad(const LaneStrip& strip, const float* x, const float* grad,
-                        const float* mean, const float* factor, const float* mean_grad,
-                        const float* tilt, float* x_grad) {
+// x_grad = factor * (grad - mean_grad - (x - mean) * tilt), lane by lane, with grad as above.
+template <class Arriving>
+void lane_x_grad(const LaneStrip& strip, const float* x, const float* mean, const float* factor,
+                 const float* mean_grad, const float* tilt, const Arriving& arriving,
+                 float* x_grad) {
   with_lanes(strip.lanes, [&](auto lanes) {
     strip.stretches([&](int64_t at, int64_t pixels) {
       for (int64_t p = 0; p < pixels; ++p) {
         const int64_t i = at + p * strip.step;
         float made[kLanes];
         for (int64_t l = 0; l < lanes; ++l) {
-          made[l] = factor[l] * (grad[i + l] - mean_grad[l] - (x[i + l] - mean[l]) * tilt[l]);
+          const float centred = x[i + l] - mean[l];
+          made[l] = factor[l] * (arriving(i + l, l, centred) - mean_grad[l] - centred * tilt[l]);
         }
         for (int64_t l = 0; l < lanes; ++l) x_grad[i + l] = made[l];
       }
