@@ -23,6 +23,10 @@ bool fuse_conv_bias(Graph& graph);
 // Images between convolutions stay in the layout that the convolution library works in.
 bool assign_layout(Graph& graph);
 
+// batch_norm, a sum and relu become one node, and their gradients another. Every step rounds by
+// itself: no bit changes.
+bool fuse_batch_norm(Graph& graph);
+
 // Elementwise nodes that feed each other become one p.fused node, which runs tile by tile. Every
 // step rounds by itself: no bit changes.
 bool fuse_elementwise(Graph& graph);

@@ -12,9 +12,12 @@ namespace {
 // The whole order. With every pass off, a plan has one instruction per node: the oracle that passes
 // are measured by.
 constexpr std::array kPipeline = {
-    Pass{"fold_constants", fold_constants},         Pass{"merge_equal", merge_equal},
+    Pass{"fold_constants", fold_constants},  // before merging: it makes constants equal
+    Pass{"merge_equal", merge_equal},
     Pass{"prune_unobservable", prune_unobservable},  // after merging: it leaves nodes nobody reads
-    Pass{"fuse_conv_bias", fuse_conv_bias},         Pass{"assign_layout", assign_layout},
+    Pass{"fuse_conv_bias", fuse_conv_bias},          // before layouts: a bias has plain channels
+    Pass{"assign_layout", assign_layout},
+    Pass{"fuse_batch_norm", fuse_batch_norm},    // after layouts: it takes images as they stand
     Pass{"fuse_elementwise", fuse_elementwise},  // last: what it makes no pass looks into
 };
 
