@@ -338,7 +338,10 @@ bool all_plain(const Feeds& feeds) {
 
 // Every op's results are looked at: none may be hidden inside a fused node.
 void keep_apart_for_checks(RunOptions& options) {
-  if (checks_nan_inf()) options.passes_off.emplace_back("fuse_elementwise");
+  if (!checks_nan_inf()) return;
+  for (const char* pass : {"fuse_batch_norm", "fuse_elementwise"}) {
+    options.passes_off.emplace_back(pass);
+  }
 }
 
 // What is fed to a state or a gradient is not the batch.

@@ -29,6 +29,9 @@ constexpr const char* kNotFused =
     "no kernel of its own exists for it; the ops' kernels give the same results";
 constexpr const char* kElementwise =
     "the pass fuse_elementwise joins chains of elementwise ops, with equal bits";
+constexpr const char* kNormalisation =
+    "the pass fuse_batch_norm joins batch_norm, a sum and relu, forwards and backwards, with equal "
+    "bits";
 constexpr const char* kGpuOnly = "only GPU engines have this part";
 constexpr const char* kOneProcess = "training by several processes is not there yet";
 
@@ -86,8 +89,8 @@ std::vector<Knob> explain(const BuildStrategy& s) {
                    "no instruction takes a lock"});
   knobs.push_back(
       {"fuse_elewise_add_act_ops", shown(s.fuse_elewise_add_act_ops), always_on, kElementwise});
-  knobs.push_back({"fuse_bn_act_ops", shown(s.fuse_bn_act_ops), not_needed, kNotFused});
-  knobs.push_back({"fuse_bn_add_act_ops", shown(s.fuse_bn_add_act_ops), not_needed, kNotFused});
+  knobs.push_back({"fuse_bn_act_ops", shown(s.fuse_bn_act_ops), always_on, kNormalisation});
+  knobs.push_back({"fuse_bn_add_act_ops", shown(s.fuse_bn_add_act_ops), always_on, kNormalisation});
   knobs.push_back({"enable_auto_fusion", shown(s.enable_auto_fusion), always_on, kElementwise});
   knobs.push_back(
       {"fuse_relu_depthwise_conv", shown(s.fuse_relu_depthwise_conv), not_needed, kNotFused});
