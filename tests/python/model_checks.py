@@ -22,8 +22,8 @@ def _train(program, startup, feeds, loss, steps, passes_off=()):
     return losses, exe, scope
 
 
-def _nudged(feed):
-    return {name: (value * (1 + 1e-7)).astype('float32') if getattr(value, 'dtype', None) == np.float32 else value
+def _nudged(feed, by):
+    return {name: (value * (1 + by)).astype('float32') if getattr(value, 'dtype', None) == np.float32 else value
             for name, value in feed.items()}
 
 
@@ -43,12 +43,17 @@ def check_model(build, feeds, infer_names, tmp_path, falls_to, same_on_two=False
 
     some = 4
     # Laying images out anew changes the order of sums, and a deep net makes much of a last digit: in
-    # step two what is left of a nudge of 1e-7 can be seen in the second digit. So much may differ.
+    # step two what is left of a nudge of 1e-7 can be seen in the second digit. So much may differ; one
+    # nudge alone would say little of how much that is.
     off = _train(main, startup, feeds, loss.name, some, _C.pass_names())[0]
-    nudged = _train(main, startup, [_nudged(feed) for feed in feeds], loss.name, some, _C.pass_names())[0]
+    nudged = [_train(main, startup, [_nudged(feed, by) for feed in feeds], loss.name, some, _C.pass_names())[0]
+              for by in (1e-7, -1e-7, 2e-7)]
     np.testing.assert_allclose(losses[:some], off, rtol=1e-5, atol=np.max(np.abs(np.subtract(nudged, off))),
                                err_msg='passes off')
     np.testing.assert_allclose(losses[0], off[0], rtol=1e-5, err_msg='the first step, passes off')
+    for name in ('fuse_batch_norm', 'fuse_elementwise'):  # change no bit
+        np.testing.assert_array_equal(losses[:some], _train(main, startup, feeds, loss.name, some, [name])[0],
+                                      err_msg=name)
     others = {
         'layouts as in the program': _train(main, startup, feeds, loss.name, some, ['assign_layout']),
         'compiled': _train(fluid.CompiledProgram(main).with_data_parallel(loss.name, places=[fluid.CPUPlace()]),
