@@ -339,7 +339,7 @@ bool all_plain(const Feeds& feeds) {
 // Every op's results are looked at: none may be hidden inside a fused node.
 void keep_apart_for_checks(RunOptions& options) {
   if (!checks_nan_inf()) return;
-  for (const char* pass : {"fuse_batch_norm", "fuse_elementwise"}) {
+  for (const char* pass : {"fuse_conv_bias", "fuse_batch_norm", "fuse_elementwise"}) {
     options.passes_off.emplace_back(pass);
   }
 }
