@@ -1,73 +1,13 @@
 #include "runtime/frame.h"
 
 #include <cmath>
-#include <cstring>
 #include <set>
 
-#include "compile/memory_plan.h"
-#include "compile/views.h"
 #include "core/text.h"
-#include "runtime/half.h"
 #include "runtime/profiler.h"
 
 namespace trireme {
 namespace {
-
-// What can be read off a variable. The name and compile-time kind stay.
-void take_facts(const Variable& variable, ValueInfo& info) {
-  switch (variable.kind()) {
-    case Kind::dense: {
-      const Tensor& tensor = variable.tensor();
-      info.type = VarType::lod_tensor;
-      info.dtype = tensor.dtype();
-      info.shape = tensor.shape();
-      info.lod = tensor.lod();
-      info.lod_level = static_cast<int>(tensor.lod().size());
-      break;
-    }
-    case Kind::rows:
-      info.type = VarType::selected_rows;
-      info.dtype = variable.rows().value.dtype();
-      info.shape = variable.rows().value.shape();
-      info.height = variable.rows().height;
-      break;
-    case Kind::array:
-      info.type = VarType::lod_tensor_array;
-      break;
-    case Kind::none:
-    case Kind::host:
-      break;
-  }
-}
-
-bool same_facts(const Variable& variable, const ValueInfo& info) {
-  switch (variable.kind()) {
-    case Kind::dense:
-      return info.type == VarType::lod_tensor && variable.tensor().dtype() == info.dtype &&
-             variable.tensor().shape() == info.shape && variable.tensor().lod() == info.lod;
-    case Kind::rows:
-      return info.type == VarType::selected_rows && variable.rows().value.dtype() == info.dtype &&
-             variable.rows().value.shape() == info.shape && variable.rows().height == info.height;
-    default:
-      return true;
-  }
-}
-
-size_t byte_count(const ValueInfo& info) {
-  return info.shape.known() ? static_cast<size_t>(info.shape.count()) * size_of(info.dtype) : 0;
-}
-
-bool same_contents(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() && a.initialized() && b.initialized() &&
-         std::memcmp(a.raw(), b.raw(), a.byte_size()) == 0;
-}
-
-// What shapes may be made from: a tensor's elements, or which rows SelectedRows names.
-Tensor readable(const Variable& variable) {
-  if (variable.kind() != Kind::rows) return variable.tensor();
-  const std::vector<int64_t>& rows = variable.rows().rows;
-  return make_tensor<int64_t>({static_cast<int64_t>(rows.size())}, rows);
-}
 
 template <class T>
 bool all_finite(const Tensor& tensor) {
@@ -101,58 +41,6 @@ Frame::Frame(const Plan& plan)
   }
 }
 
-void Frame::bind_slots(Scope& scope) {
-  scope_ = &scope;
-  if (bound_scope_id_ == scope.id() && bound_epoch_ == scope.epoch()) return;
-  for (size_t s = 0; s < plan_.slots.size(); ++s) {
-    if (plan_.slots[s].kind != SlotKind::state) continue;
-    const std::string& name = plan_.graph.states[plan_.slots[s].index].name;
-    Variable* variable = nullptr;
-    if (local_states_) {
-      if (const auto it = local_states_->find(name); it != local_states_->end())
-        variable = &it->second;
-    }
-    if (!variable) variable = scope.find(name);
-    if (!variable) {
-      Scope* root = &scope;
-      while (root->parent()) root = root->parent();
-      variable = &root->var(name);
-    }
-    slots_[s] = variable;
-  }
-  bound_scope_id_ = scope.id();
-  bound_epoch_ = scope.epoch();
-  segment_bound_.assign(segment_bound_.size(), false);
-}
-
-bool Frame::entry_facts_changed() {
-  bool changed = false;
-  const auto compare = [&](int value) {
-    const Variable& variable = at(value);
-    if (same_facts(variable, facts_[value])) return;
-    take_facts(variable, facts_[value]);
-    changed = true;
-  };
-  for (const auto& feed : plan_.graph.feeds) compare(feed.value);
-  for (size_t s = 0; s < plan_.graph.states.size(); ++s) {
-    const auto& state = plan_.graph.states[s];
-    if (state.entry < 0) continue;
-    if (plan_.state_must_exist[s] && !at(state.entry).initialized()) {
-      throw Error(ErrorKind::precondition,
-                  cat("variable ", state.name, " holds no value in this scope"))
-          .fix("run the startup program first (exe.run(startup_program)), or load the variable");
-    }
-    compare(state.entry);
-  }
-  for (int value : plan_.graph.given) compare(value);
-  for (size_t value = 0; value < plan_.graph.values.size(); ++value) {
-    const int slot = plan_.slot_of[value];
-    if (plan_.graph.values[value].node >= 0 || slot < 0) continue;
-    if (plan_.slots[slot].kind == SlotKind::outer) compare(static_cast<int>(value));
-  }
-  return changed;
-}
-
 void Frame::feed(size_t number, const Tensor& tensor) {
   at(plan_.graph.feeds[number].value).tensor() = tensor;
 }
@@ -177,24 +65,6 @@ void Frame::begin_fed(Scope& scope, const RunSettings& settings) {
 void Frame::set_replica(int number, std::vector<Draw> draws) {
   replica_ = number;
   draws_ = std::move(draws);
-}
-
-void Frame::bind(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings) {
-  begin(feeds, scope, settings);
-  if (!plan_.segments.empty() && plan_.segments[0].reads_values.empty() && !segment_bound_[0]) {
-    bind_segment(0);
-  }
-}
-
-bool Frame::known_before_run(int value) const {
-  if (!facts_[value].shape.known()) return false;
-  const int node = plan_.graph.values[value].node;
-  if (node < 0) return true;  // fed, or a state
-  if (!segment_bound_[0] || !plan_.segments[0].reads_values.empty()) return false;
-  for (int i = plan_.segments[0].begin; i < plan_.segments[0].end; ++i) {
-    if (plan_.instructions[i].node == node) return !plan_.instructions[i].late;
-  }
-  return false;
 }
 
 void Frame::run(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings) {
@@ -242,230 +112,12 @@ int Frame::advance() {
   return -1;
 }
 
-// Binds it where it is not bound, or where values that decide its shapes have changed.
-void Frame::enter_segment(size_t index) {
-  const Segment& segment = plan_.segments[index];
-  if (!segment.checks.empty()) check_held(segment);
-  for (size_t i = 0; i < segment.reads_values.size() && segment_bound_[index]; ++i) {
-    segment_bound_[index] =
-        same_contents(seen_values_[index][i], readable(at(segment.reads_values[i])));
-  }
-  if (segment_bound_[index]) return;
-  bind_segment(index);
-  for (size_t later = index + 1; later < segment_bound_.size(); ++later)
-    segment_bound_[later] = false;
-}
-
-void Frame::leave_segment(size_t index) {
-  const Instruction& last = plan_.instructions[plan_.segments[index].end - 1];
-  if (!last.late) return;
-  if (late_facts_changed(last)) {
-    for (size_t later = index + 1; later < segment_bound_.size(); ++later)
-      segment_bound_[later] = false;
-  }
-  rebind_reshaped(last);
-}
-
-void Frame::check_held(const Segment& segment) {
-  for (const Segment::Check& check : segment.checks) {
-    if (at(check.value).initialized()) continue;
-    Error error(ErrorKind::precondition,
-                cat("it reads ", facts_[check.value].name,
-                    ", which holds nothing: the block that writes it did not run"));
-    error.fix(cat("give ", facts_[check.value].name, " a value before that block"));
-    throw add_node_context(error, plan_.graph.nodes[plan_.instructions[check.instruction].node],
-                           fact_pointers_);
-  }
-}
-
-void Frame::bind_segment(size_t index) {
-  const Segment& segment = plan_.segments[index];
-  seen_values_[index].clear();
-  for (int value : segment.reads_values) {
-    seen_values_[index].push_back(readable(at(value)).clone());
-    facts_[value].value = &at(value);
-  }
-  const auto explained = [&](int i, auto step) {
-    try {
-      step();
-    } catch (Error& e) {
-      throw add_node_context(e, plan_.graph.nodes[plan_.instructions[i].node], fact_pointers_);
-    }
-  };
-  for (int i = segment.begin; i < segment.end; ++i) explained(i, [&] { infer_instruction(i); });
-  place_segment(index);
-  for (int i = segment.begin; i < segment.end; ++i) explained(i, [&] { bind_instruction(i); });
-  segment_bound_[index] = true;
-  ++binds_;
-}
-
-void Frame::infer_instruction(int index) {
-  const Instruction& instruction = plan_.instructions[index];
-  const Node& node = plan_.graph.nodes[instruction.node];
-  if (instruction.late) return;
-  for (const Node& part : node.parts) {
-    try {
-      infer_node(part);
-    } catch (Error& e) {
-      throw add_node_context(e, part, fact_pointers_);
-    }
-  }
-  if (node.schema->shape_rule()) infer_node(node);
-}
-
-void Frame::infer_node(const Node& node) {
-  OpView view = view_of(node, fact_pointers_);
-  for (size_t i = 0; i < view.out_size(); ++i) {
-    if (ValueInfo* info = view.out_at(i)) {
-      info->lod.clear();
-      info->lod_level = 0;
-    }
-  }
-  node.schema->shape_rule()(view);
-  for (int value : node.outs) {
-    if (value < 0 || facts_[value].type == VarType::lod_tensor_array) continue;
-    if (!facts_[value].shape.known()) {
-      throw InternalError(cat("the shape rule of ", node.schema->type(), " leaves ",
-                              facts_[value].shape.to_string(),
-                              " unknown when all operands are known"));
-    }
-  }
-}
-
 size_t Frame::arena_bytes() const {
   size_t bytes = arena_ ? arena_->size() : 0;
   for (const auto& region : regions_) {
     if (region) bytes += region->arena_bytes();
   }
   return bytes;
-}
-
-// Gives every value that lives within the segment its place in the arena.
-void Frame::place_segment(size_t index) {
-  std::vector<int> slots;
-  std::vector<Interval> intervals;
-  std::vector<size_t> bytes(plan_.slots.size(), 0);
-  const Segment& segment = plan_.segments[index];
-  for (int i = segment.begin; i < segment.end; ++i) {
-    for (int value : plan_.graph.nodes[plan_.instructions[i].node].outs) {
-      if (value < 0) continue;
-      const int slot = plan_.slot_of[value];
-      if (plan_.lifetimes[slot].segment != static_cast<int>(index)) continue;
-      const ValueInfo& info = facts_[value];
-      const size_t need = static_cast<size_t>(info.shape.count()) * size_of(info.dtype);
-      bytes[slot] = std::max(bytes[slot], need);
-    }
-  }
-  const std::vector<int> place = places_in_segment(plan_, static_cast<int>(index), facts_);
-  std::vector<size_t> interval(plan_.slots.size());  // by slot; a view comes after what it views
-  for (const bool views : {false, true}) {
-    for (size_t s = 0; s < plan_.slots.size(); ++s) {
-      const Lifetime& life = plan_.lifetimes[s];
-      if (life.segment != static_cast<int>(index)) continue;
-      if (views != (place[s] != static_cast<int>(s))) continue;
-      slots.push_back(static_cast<int>(s));
-      if (views) {
-        Interval& shared = intervals[interval[s] = interval[static_cast<size_t>(place[s])]];
-        shared.last = std::max(shared.last, life.last);
-      } else {
-        interval[s] = intervals.size();
-        intervals.push_back({bytes[s], life.first, life.last});
-      }
-    }
-  }
-  if (slots.empty()) return;
-  const MemoryPlan memory = plan_memory(intervals);
-  check_memory(intervals, memory);
-  if (!arena_ || arena_->size() < memory.arena_bytes) arena_ = Buffer::allocate(memory.arena_bytes);
-  for (int slot : slots) {
-    arena_offset_[static_cast<size_t>(slot)] = memory.offsets[interval[static_cast<size_t>(slot)]];
-  }
-}
-
-void Frame::bind_instruction(int index) {
-  const Instruction& instruction = plan_.instructions[index];
-  const Node& node = plan_.graph.nodes[instruction.node];
-  Bound& bound = bound_[index];
-  bound.ins.clear();
-  bound.outs.clear();
-  size_t touched = 0;  // bytes
-  for (int value : node.ins) bound.ins.push_back(value < 0 ? nullptr : &at(value));
-  for (int value : node.outs) {
-    bound.outs.push_back(value < 0 ? nullptr : &at(value));
-    if (value < 0 || instruction.late) continue;
-    bool shared = false;
-    for (int in : node.ins) shared |= in >= 0 && plan_.slot_of[in] == plan_.slot_of[value];
-    prepare(value, shared);
-  }
-  if (!instruction.late) {
-    for (int value : node.ins) touched += value < 0 ? 0 : byte_count(facts_[value]);
-    for (int value : node.outs) touched += value < 0 ? 0 : byte_count(facts_[value]);
-  }
-
-  const OpView view = view_of(node, fact_pointers_);
-  std::vector<std::string> refusals;
-  for (const Kernel& kernel : node.schema->kernels()) {
-    if (kernel.device != Device::cpu) continue;
-    std::string why_not;
-    if (std::optional<BoundKernel> made = kernel.make(view, &why_not)) {
-      bound.kernel = std::move(*made);
-      bound.chosen = &kernel;
-      bound.cut = touched >= settings_->cut_bytes;
-      if (renames(node) && at(node.ins[0]).tensor().raw() == at(node.outs[0]).tensor().raw()) {
-        bound.kernel = BoundKernel([](const KernelArgs&) {});  // there already
-      }
-      const size_t scratch = bound.kernel.scratch;
-      if (scratch > scratch_bytes()) scratch_ = Buffer::allocate(scratch);
-      return;
-    }
-    refusals.push_back(cat(kernel.name, ": ", why_not));
-  }
-  if (!instruction.late) {
-    if (std::optional<BoundKernel> made = bind_in_float(node, fact_pointers_, refusals)) {
-      bound.kernel = std::move(*made);
-      bound.cut = touched >= settings_->cut_bytes;
-      if (bound.kernel.scratch > scratch_bytes()) {
-        scratch_ = Buffer::allocate(bound.kernel.scratch);
-      }
-      return;
-    }
-  }
-  throw Error(ErrorKind::unimplemented,
-              cat("no kernel takes these operands (", join(refusals, "; "), ")"))
-      .fix("cast the operands to float32");
-}
-
-void Frame::prepare(int value, bool shared) {
-  Variable& variable = at(value);
-  const ValueInfo& info = facts_[value];
-  if (info.type == VarType::selected_rows) {
-    if (variable.kind() != Kind::rows) variable.clear();
-    SelectedRows& rows = variable.rows();
-    rows.value.resize(info.dtype, info.shape);
-    rows.rows.resize(static_cast<size_t>(info.shape.at(0)));
-    rows.height = info.height;
-    return;
-  }
-  if (info.type != VarType::lod_tensor) return;
-  if (variable.kind() != Kind::dense) variable.clear();
-  Tensor& tensor = variable.tensor();
-  const int slot = plan_.slot_of[value];
-  if (plan_.lifetimes[slot].segment >= 0) {
-    tensor = Tensor(info.dtype, info.shape, arena_, arena_offset_[slot]);
-    tensor.set_lod(info.lod);
-    return;
-  }
-  const bool fits =
-      tensor.initialized() && tensor.dtype() == info.dtype && tensor.shape() == info.shape;
-  if (!fits) {
-    if (shared) {
-      throw Error(cat("it writes ", info.name, " in place, but the result is ", name_of(info.dtype),
-                      " ", info.shape.to_string(), " and the variable is ", tensor.describe()))
-          .fix("give the result a variable of its own");
-    }
-    tensor.resize(info.dtype, info.shape);
-  }
-  if (tensor.lod() != info.lod) tensor.set_lod(info.lod);
 }
 
 void Frame::run_instruction(int index) {
@@ -525,30 +177,6 @@ void Frame::run_phase(const BoundKernel& phase, bool cut, KernelArgs args) {
     });
   } else {
     for (args.part = 0; args.part < args.parts; ++args.part) phase.run(args);
-  }
-}
-
-bool Frame::late_facts_changed(const Instruction& instruction) {
-  bool changed = false;
-  for (int value : plan_.graph.nodes[instruction.node].outs) {
-    if (value < 0 || same_facts(at(value), facts_[value])) continue;
-    take_facts(at(value), facts_[value]);
-    changed = true;
-  }
-  return changed;
-}
-
-// A sub-block may leave another shape in a slot than the value it found there had. Whoever writes
-// that value in the next run or pass prepares the slot again.
-void Frame::rebind_reshaped(const Instruction& instruction) {
-  const Node& node = plan_.graph.nodes[instruction.node];
-  for (const auto& [in, out] : node.shared) {
-    const int writer = plan_.graph.values[node.ins[in]].node;
-    if (writer < 0 || same_facts(at(node.outs[out]), facts_[node.ins[in]])) continue;
-    for (size_t s = 0; s < plan_.segments.size(); ++s) {
-      const Segment& segment = plan_.segments[s];
-      if (writer >= segment.begin && writer < segment.end) segment_bound_[s] = false;
-    }
   }
 }
 
