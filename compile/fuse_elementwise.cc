@@ -61,12 +61,6 @@ std::optional<TileOp> step_of(const Graph& graph, const Node& node) {
   return all(0, DType::float32) ? op : std::nullopt;
 }
 
-bool is_barrier(const Node& node) {
-  const OpTraits& trait = node.schema->trait();
-  return trait.host || trait.effect || !trait.reads_values.empty() || !node.regions.empty() ||
-         !node.shared.empty();
-}
-
 class Fuser {
  public:
   explicit Fuser(Graph& graph) : graph_(graph), unit_of_(graph.nodes.size()) {}

@@ -89,6 +89,39 @@ bool Graph::keep_nodes(const std::vector<bool>& keep) {
   return dropped;
 }
 
+namespace {
+
+// Where the operand of a slot stands; -1 when there is none, or more than one.
+int position_of(const std::vector<SlotSpec>& slots, const std::vector<int>& counts,
+                const std::string& name) {
+  int at = 0;
+  for (size_t s = 0; s < slots.size(); ++s) {
+    if (slots[s].name == name) return counts[s] == 1 ? at : -1;
+    at += positions(slots[s], counts[s]);
+  }
+  return -1;
+}
+
+}  // namespace
+
+std::vector<std::pair<int, int>> in_place_pairs(const Node& node) {
+  std::vector<std::pair<int, int>> pairs;
+  for (const auto& [in_slot, out_slot] : node.schema->inplace_pairs()) {
+    const int in = position_of(node.schema->inputs(), node.in_counts, in_slot);
+    const int out = position_of(node.schema->outputs(), node.out_counts, out_slot);
+    if (in >= 0 && out >= 0 && node.ins[in] >= 0 && node.outs[out] >= 0)
+      pairs.emplace_back(in, out);
+  }
+  pairs.insert(pairs.end(), node.may_share.begin(), node.may_share.end());
+  return pairs;
+}
+
+bool is_barrier(const Node& node) {
+  const OpTraits& trait = node.schema->trait();
+  return trait.host || trait.effect || !trait.reads_values.empty() || !node.regions.empty() ||
+         !node.shared.empty();
+}
+
 OpView view_of(const Node& node, const std::vector<ValueInfo*>& facts) {
   OpView view(*node.schema, *node.attrs);
   const auto& ins = node.schema->inputs();

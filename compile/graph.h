@@ -65,6 +65,9 @@ struct Node {
   std::vector<std::pair<int, int>> may_share;
   // What a fused node stands for, in order: facts are inferred part by part.
   std::vector<Node> parts;
+  // Of a p.group: nodes of this graph's values that run as one instruction. Each is inferred and
+  // bound by itself; no two of them touch what one of them writes.
+  std::vector<Node> members;
 };
 
 class Graph : public Emitter {
@@ -106,6 +109,13 @@ class Graph : public Emitter {
 
   std::string to_text() const;  // one line per node, for tests and dumps
 };
+
+// Operands whose memory a result may take, if nobody reads them afterwards: (operand position,
+// result position).
+std::vector<std::pair<int, int>> in_place_pairs(const Node& node);
+
+// It runs on the caller, has sub-blocks or must keep its place: no pass moves a node past it.
+bool is_barrier(const Node& node);
 
 // A view of a node over any table of facts (the graph's own, or a binding's).
 OpView view_of(const Node& node, const std::vector<ValueInfo*>& facts);

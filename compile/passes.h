@@ -31,4 +31,8 @@ bool fuse_batch_norm(Graph& graph);
 // step rounds by itself: no bit changes.
 bool fuse_elementwise(Graph& graph);
 
+// Steps of parameters and of optimizer state that have the same name and do not need each other
+// become one p.group node: one instruction whose parts cover all of them. No bit changes.
+bool group_updates(Graph& graph);
+
 }  // namespace trireme

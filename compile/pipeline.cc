@@ -18,7 +18,8 @@ constexpr std::array kPipeline = {
     Pass{"fuse_conv_bias", fuse_conv_bias},          // before layouts: a bias has plain channels
     Pass{"assign_layout", assign_layout},
     Pass{"fuse_batch_norm", fuse_batch_norm},    // after layouts: it takes images as they stand
-    Pass{"fuse_elementwise", fuse_elementwise},  // last: what it makes no pass looks into
+    Pass{"fuse_elementwise", fuse_elementwise},  // what it makes no pass looks into
+    Pass{"group_updates", group_updates},        // after fusion: it takes whole steps
 };
 
 }  // namespace

@@ -90,12 +90,9 @@ class Planner {
   // this is the operand's last use.
   void share_in_place(int n) {
     const Node& node = graph_.nodes[n];
-    for (const auto& [in_slot, out_slot] : node.schema->inplace_pairs()) {
-      const int in = operand(node.schema->inputs(), node.in_counts, node.ins, in_slot);
-      const int out = operand(node.schema->outputs(), node.out_counts, node.outs, out_slot);
-      if (in >= 0 && out >= 0) share_if_free(n, in, out);
+    for (const auto& [in, out] : in_place_pairs(node)) {
+      share_if_free(n, node.ins[in], node.outs[out]);
     }
-    for (const auto& [in, out] : node.may_share) share_if_free(n, node.ins[in], node.outs[out]);
   }
 
   void share_if_free(int n, int in, int out) {
@@ -110,16 +107,6 @@ class Planner {
 
   static bool used_twice(const Node& node, int value) {
     return std::count(node.ins.begin(), node.ins.end(), value) > 1;
-  }
-
-  static int operand(const std::vector<SlotSpec>& slots, const std::vector<int>& counts,
-                     const std::vector<int>& values, const std::string& name) {
-    size_t at = 0;
-    for (size_t s = 0; s < slots.size(); ++s) {
-      if (slots[s].name == name) return counts[s] == 1 ? values[at] : -1;
-      at += slots[s].duplicable ? counts[s] : 1;
-    }
-    return -1;
   }
 
   void cut_segments() {
@@ -161,7 +148,7 @@ class Planner {
         if (segment.end > segment.begin) next_segment(segment);
         segment.reads_values = read;
       }
-      check_operands(static_cast<int>(n), segment);
+      check_operands(node, static_cast<int>(n), segment);
       instruction.cleared = find_unsure_results(node);
       for (Region& region : node.regions) {
         instruction.region_plans.push_back(static_cast<int>(plan_.regions.size()));
@@ -200,8 +187,9 @@ class Planner {
     return cleared;
   }
 
-  void check_operands(int n, Segment& segment) const {
-    const Node& node = graph_.nodes[n];
+  void check_operands(const Node& node, int n, Segment& segment) const {
+    for (const Node& member : node.members) check_operands(member, n, segment);
+    if (!node.members.empty()) return;
     if (!node.regions.empty()) return;  // its own instructions are checked when they run
     size_t at = 0;
     for (size_t s = 0; s < node.in_counts.size(); ++s) {

@@ -97,6 +97,10 @@ void register_fused_elementwise(Registry& ops) {
       .required_attr<std::vector<int32_t>>("results", "the register of each result")
       .required_attr<std::vector<int32_t>>("in_place", "pairs of operand and result")
       .kernel(untyped(fused_kernel), "tiles");
+  ops.primitive("p.group")
+      .doc("Nodes that run as one instruction; each has its own kernel")
+      .in_list("X", "what its members read, one after another")
+      .out_list("Out", "what its members write");
 }
 
 }  // namespace trireme

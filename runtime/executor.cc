@@ -336,10 +336,12 @@ bool all_plain(const Feeds& feeds) {
   });
 }
 
-// Every op's results are looked at: none may be hidden inside a fused node.
+// Every op's results are looked at when it has run: none may be hidden inside a fused node or a
+// group.
 void keep_apart_for_checks(RunOptions& options) {
   if (!checks_nan_inf()) return;
-  for (const char* pass : {"fuse_conv_bias", "fuse_batch_norm", "fuse_elementwise"}) {
+  for (const char* pass :
+       {"fuse_conv_bias", "fuse_batch_norm", "fuse_elementwise", "group_updates"}) {
     options.passes_off.emplace_back(pass);
   }
 }

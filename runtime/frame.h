@@ -12,6 +12,7 @@
 #include "compile/plan.h"
 #include "core/scope.h"
 #include "cpu/team.h"
+#include "runtime/group.h"
 
 namespace trireme {
 
@@ -89,7 +90,7 @@ class Frame : public RunContext {
  private:
   struct Bound {
     BoundKernel kernel;
-    const Kernel* chosen = nullptr;
+    std::vector<const Kernel*> chosen;  // one, or one per member of a group; fewer: in float32
     std::vector<Variable*> ins, outs;
     bool cut = false;  // worth sharing out: by shape alone, whoever runs it
   };
@@ -99,9 +100,13 @@ class Frame : public RunContext {
   bool entry_facts_changed();
   void bind_segment(size_t index);
   void infer_instruction(int index);
+  void infer_whole(const Node& node);
   void infer_node(const Node& node);
   void place_segment(size_t index);
   void bind_instruction(int index);
+  size_t touched_by(const Node& node) const;  // bytes
+  BoundKernel kernel_for(const Node& node, bool late, Bound& bound);
+  std::vector<GroupMember> members_of(const Node& group, Bound& bound);
   void prepare(int value, bool shared);
   void run_segments();
   void enter_segment(size_t index);

@@ -169,8 +169,11 @@ void Frame::check_held(const Segment& segment) {
                 cat("it reads ", facts_[check.value].name,
                     ", which holds nothing: the block that writes it did not run"));
     error.fix(cat("give ", facts_[check.value].name, " a value before that block"));
-    throw add_node_context(error, plan_.graph.nodes[plan_.instructions[check.instruction].node],
-                           fact_pointers_);
+    const Node& node = plan_.graph.nodes[plan_.instructions[check.instruction].node];
+    const auto reader = std::find_if(node.members.begin(), node.members.end(), [&](const Node& m) {
+      return std::find(m.ins.begin(), m.ins.end(), check.value) != m.ins.end();
+    });
+    throw add_node_context(error, reader == node.members.end() ? node : *reader, fact_pointers_);
   }
 }
 
@@ -199,11 +202,18 @@ void Frame::infer_instruction(int index) {
   const Instruction& instruction = plan_.instructions[index];
   const Node& node = plan_.graph.nodes[instruction.node];
   if (instruction.late) return;
-  for (const Node& part : node.parts) {
-    try {
-      infer_node(part);
-    } catch (Error& e) {
-      throw add_node_context(e, part, fact_pointers_);
+  infer_whole(node);
+}
+
+// A fused node part by part, a group member by member.
+void Frame::infer_whole(const Node& node) {
+  for (const auto* inner : {&node.parts, &node.members}) {
+    for (const Node& part : *inner) {
+      try {
+        infer_whole(part);
+      } catch (Error& e) {
+        throw add_node_context(e, part, fact_pointers_);
+      }
     }
   }
   if (node.schema->shape_rule()) infer_node(node);
@@ -276,7 +286,7 @@ void Frame::bind_instruction(int index) {
   Bound& bound = bound_[index];
   bound.ins.clear();
   bound.outs.clear();
-  size_t touched = 0;  // bytes
+  bound.chosen.clear();
   for (int value : node.ins) bound.ins.push_back(value < 0 ? nullptr : &at(value));
   for (int value : node.outs) {
     bound.outs.push_back(value < 0 ? nullptr : &at(value));
@@ -285,42 +295,64 @@ void Frame::bind_instruction(int index) {
     for (int in : node.ins) shared |= in >= 0 && plan_.slot_of[in] == plan_.slot_of[value];
     prepare(value, shared);
   }
-  if (!instruction.late) {
-    for (int value : node.ins) touched += value < 0 ? 0 : byte_count(facts_[value]);
-    for (int value : node.outs) touched += value < 0 ? 0 : byte_count(facts_[value]);
+  bound.cut = !instruction.late && touched_by(node) >= settings_->cut_bytes;
+  bound.kernel = node.members.empty() ? kernel_for(node, instruction.late, bound)
+                                      : grouped(members_of(node, bound));
+  if (renames(node) && at(node.ins[0]).tensor().raw() == at(node.outs[0]).tensor().raw()) {
+    bound.kernel = BoundKernel([](const KernelArgs&) {});  // there already
   }
+  const size_t scratch = bound.kernel.scratch;
+  if (scratch > scratch_bytes()) scratch_ = Buffer::allocate(scratch);
+}
 
+size_t Frame::touched_by(const Node& node) const {
+  size_t bytes = 0;
+  for (const auto* values : {&node.ins, &node.outs}) {
+    for (int value : *values) bytes += value < 0 ? 0 : byte_count(facts_[value]);
+  }
+  return bytes;
+}
+
+// The first kernel that takes the operands; its name goes to the bound instruction.
+BoundKernel Frame::kernel_for(const Node& node, bool late, Bound& bound) {
   const OpView view = view_of(node, fact_pointers_);
   std::vector<std::string> refusals;
   for (const Kernel& kernel : node.schema->kernels()) {
     if (kernel.device != Device::cpu) continue;
     std::string why_not;
     if (std::optional<BoundKernel> made = kernel.make(view, &why_not)) {
-      bound.kernel = std::move(*made);
-      bound.chosen = &kernel;
-      bound.cut = touched >= settings_->cut_bytes;
-      if (renames(node) && at(node.ins[0]).tensor().raw() == at(node.outs[0]).tensor().raw()) {
-        bound.kernel = BoundKernel([](const KernelArgs&) {});  // there already
-      }
-      const size_t scratch = bound.kernel.scratch;
-      if (scratch > scratch_bytes()) scratch_ = Buffer::allocate(scratch);
-      return;
+      bound.chosen.push_back(&kernel);
+      return std::move(*made);
     }
     refusals.push_back(cat(kernel.name, ": ", why_not));
   }
-  if (!instruction.late) {
+  if (!late) {
     if (std::optional<BoundKernel> made = bind_in_float(node, fact_pointers_, refusals)) {
-      bound.kernel = std::move(*made);
-      bound.cut = touched >= settings_->cut_bytes;
-      if (bound.kernel.scratch > scratch_bytes()) {
-        scratch_ = Buffer::allocate(bound.kernel.scratch);
-      }
-      return;
+      return std::move(*made);
     }
   }
   throw Error(ErrorKind::unimplemented,
               cat("no kernel takes these operands (", join(refusals, "; "), ")"))
       .fix("cast the operands to float32");
+}
+
+std::vector<GroupMember> Frame::members_of(const Node& group, Bound& bound) {
+  std::vector<GroupMember> members;
+  for (const Node& node : group.members) {
+    GroupMember& member = members.emplace_back();
+    member.explain = [this, &node](Error& e) { add_node_context(e, node, fact_pointers_); };
+    try {
+      member.kernel = kernel_for(node, false, bound);
+    } catch (Error& e) {
+      member.explain(e);
+      throw;
+    }
+    for (int value : node.ins) member.ins.push_back(value < 0 ? nullptr : &at(value));
+    for (int value : node.outs) member.outs.push_back(value < 0 ? nullptr : &at(value));
+    member.bytes = touched_by(node);
+    member.cut = member.bytes >= settings_->cut_bytes;
+  }
+  return members;
 }
 
 void Frame::prepare(int value, bool shared) {

@@ -44,7 +44,8 @@ std::string Frame::report() const {
   std::map<std::string, std::map<std::string, size_t>> kernels;
   for (size_t i = 0; i < plan_.instructions.size(); ++i) {
     const Node& node = plan_.graph.nodes[plan_.instructions[i].node];
-    if (bound_[i].chosen) ++kernels[node.schema->type()][bound_[i].chosen->name];
+    const std::string& type = (node.members.empty() ? node : node.members[0]).schema->type();
+    for (const Kernel* chosen : bound_[i].chosen) ++kernels[type][chosen->name];
     for (int value : node.outs) {
       if (value < 0 || plan_.lifetimes[plan_.slot_of[value]].segment < 0) continue;
       if (!facts_[value].shape.known()) continue;

@@ -97,8 +97,9 @@ std::vector<Knob> explain(const BuildStrategy& s) {
   knobs.push_back({"fuse_gemm_epilogue", shown(s.fuse_gemm_epilogue), not_needed, kNotFused});
   knobs.push_back({"fuse_broadcast_ops", shown(s.fuse_broadcast_ops), not_needed,
                    "parameters are stored once: there is no broadcast"});
-  knobs.push_back(
-      {"fuse_all_optimizer_ops", shown(s.fuse_all_optimizer_ops), not_needed, kNotFused});
+  knobs.push_back({"fuse_all_optimizer_ops", shown(s.fuse_all_optimizer_ops), always_on,
+                   "the pass group_updates makes one instruction of the optimizer ops of a kind, "
+                   "with equal bits"});
   knobs.push_back({"fuse_all_reduce_ops", shown(s.fuse_all_reduce_ops), always_on,
                    "all gradients are summed at one sync point"});
   knobs.push_back({"sync_batch_norm", shown(s.sync_batch_norm), honoured,
