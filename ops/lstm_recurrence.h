@@ -88,18 +88,57 @@ struct LstmRecurrence {
     return count;
   }
 
+  // A kernel's scratch, handed out from cache line to cache line. Without memory it only counts.
+  struct Room {
+    T* memory = nullptr;
+    int64_t used = 0;
+
+    explicit Room(std::byte* scratch = nullptr) : memory(reinterpret_cast<T*>(scratch)) {}
+    T* take(int64_t n) {
+      constexpr int64_t kLine = 64 / sizeof(T);
+      const int64_t at = std::exchange(used, used + (n + kLine - 1) / kLine * kLine);
+      return memory ? memory + at : nullptr;
+    }
+    size_t bytes() const { return static_cast<size_t>(used) * sizeof(T); }
+  };
+
+  // Memory of a run, by place of the sequence.
+  struct Running {
+    T *r, *c, *sums, *h;
+  };
+  Running running(Room& room) const {
+    const int64_t n = steps.sequences();
+    Running memory{};
+    memory.r = room.take(n * state);
+    memory.c = room.take(n * width);
+    memory.sums = room.take(n * 4 * width);
+    memory.h = room.take(projected ? n * width : 0);
+    return memory;
+  }
   // Memory that the phases of the gradient share. Rows of the turned weight and of dsums lie at
   // pitches that products run well over.
   int64_t turned_pitch() const { return staging_pitch(state); }
   int64_t dsums_pitch() const { return staging_pitch(4 * width); }
+  int64_t zero_count() const { return std::max(3 * width, state); }
   struct Shared {
-    T *weight_turned, *dsums, *r_before, *dprojected, *dpeep;
+    T *weight_turned, *dsums, *r_before, *dprojected;
+    T *dpeep, *zeros;             // by group
+    T *dr, *dc, *dh, *step_sums;  // by place of the sequence
   };
-  Shared shared(std::byte* scratch) const;
-  size_t shared_bytes() const;
+  Shared shared(Room& room) const;
+  Shared shared_at(std::byte* scratch) const {
+    Room room(scratch);
+    return shared(room);
+  }
 
-  void forward(const Group& group, const T* input, const LstmData<T>& in,
-               const LstmRows<T>& out) const;
+  void forward(const Group& group, const T* input, const LstmData<T>& in, const LstmRows<T>& out,
+               const Running& memory) const;
+  // A state before a step; `given` or zeros before the first.
+  const T* before(int64_t slot, int64_t step, int64_t columns, const T* rows, const T* given,
+                  const T* zeros) const {
+    if (step > 0) return rows + steps.row(slot, step - 1) * columns;
+    return given ? given + steps.sequence(slot) * columns : zeros;
+  }
   void backward(const Group& group, const LstmData<T>& in, const LstmRows<const T>& kept,
                 const LstmGrads<T>& grads, const Shared& memory) const;
   // Part `index` of `count` of what is left when all groups are through.
@@ -194,33 +233,42 @@ void LstmRecurrence<T>::cell_backward(const T* gates, const T* peep, const T* c_
 
 template <class T>
 void LstmRecurrence<T>::forward(const Group& group, const T* input, const LstmData<T>& in,
-                                const LstmRows<T>& out) const {
+                                const LstmRows<T>& out, const Running& memory) const {
   const int64_t d = width, p = state;
   const T* peep = peephole ? in.bias + 4 * d : nullptr;
-  const auto of_group = [&](std::vector<T> all, int64_t columns) {
-    return std::vector<T>(all.begin() + group.begin * columns, all.begin() + group.end * columns);
+  T* const r = memory.r + group.begin * p;
+  T* const c = memory.c + group.begin * d;
+  T* const sums = memory.sums + group.begin * 4 * d;
+  T* const h = memory.h + (projected ? group.begin * d : 0);
+  const auto begin_with = [&](const T* given, int64_t columns, T* to) {
+    for (int64_t slot = group.begin; slot < group.end; ++slot, to += columns) {
+      if (given) {
+        std::copy_n(given + steps.sequence(slot) * columns, columns, to);
+      } else {
+        std::fill_n(to, columns, T{0});
+      }
+    }
   };
-  std::vector<T> r = of_group(first_state(steps, p, in.r0), p);
-  std::vector<T> c = of_group(first_state(steps, d, in.c0), d);
-  std::vector<T> sums(c.size() * 4), h(projected ? c.size() : 0);
+  begin_with(in.r0, p, r);
+  begin_with(in.c0, d, c);
   const int64_t count = step_count(group);
   for (int64_t t = 0; t < count; ++t) {
     const int64_t n = active(group, t);
     product({.m = n,
              .n = 4 * d,
              .k = p,
-             .a = r.data(),
+             .a = r,
              .lda = p,
              .b = in.weight,
              .ldb = 4 * d,
-             .c = sums.data(),
+             .c = sums,
              .ldc = 4 * d});
     for (int64_t s = 0; s < n; ++s) {
       const int64_t row = steps.row(group.begin + s, t);
-      T* const state_c = c.data() + s * d;
-      T* const state_h = (projected ? h : r).data() + s * d;
+      T* const state_c = c + s * d;
+      T* const state_h = (projected ? h : r) + s * d;
       T* const gates = out.gates + row * 4 * d;
-      vectorised([=, x = input + row * 4 * d, bias = in.bias, sum = sums.data() + s * 4 * d] {
+      vectorised([=, x = input + row * 4 * d, bias = in.bias, sum = sums + s * 4 * d] {
         for (int64_t j = 0; j < 4 * d; ++j) gates[j] = x[j] + bias[j] + sum[j];
       });
       cell_forward(peep, state_c, gates, out.active + row * d, state_h);
@@ -228,22 +276,12 @@ void LstmRecurrence<T>::forward(const Group& group, const T* input, const LstmDa
       std::copy_n(state_h, d, out.h + row * d);
     }
     if (!projected) continue;
-    product({.m = n,
-             .n = p,
-             .k = d,
-             .a = h.data(),
-             .lda = d,
-             .b = in.projection,
-             .ldb = p,
-             .c = r.data(),
-             .ldc = p});
-    activate_row(projection, r.data(), n * p);
-    for (int64_t i = 0; i < n * p; ++i) {
-      T& value = r[static_cast<size_t>(i)];
-      value = clipped(value, projection_clip);
-    }
+    product(
+        {.m = n, .n = p, .k = d, .a = h, .lda = d, .b = in.projection, .ldb = p, .c = r, .ldc = p});
+    activate_row(projection, r, n * p);
+    for (int64_t i = 0; i < n * p; ++i) r[i] = clipped(r[i], projection_clip);
     for (int64_t s = 0; s < n; ++s) {
-      std::copy_n(r.data() + s * p, p, out.r + steps.row(group.begin + s, t) * p);
+      std::copy_n(r + s * p, p, out.r + steps.row(group.begin + s, t) * p);
     }
   }
 }
@@ -253,35 +291,37 @@ BoundKernel LstmRecurrence<T>::forward_kernel(
     std::function<const T*(const KernelArgs&)> input,
     std::function<LstmData<T>(const KernelArgs&)> in,
     std::function<LstmRows<T>(const KernelArgs&)> out) const {
-  return {[run = *this, input, in, out](const KernelArgs& k) {
-            const auto [begin, end] = k.range(run.groups());
-            for (int64_t i = begin; i < end; ++i) {
-              run.forward(run.group(i), input(k), in(k), out(k));
-            }
-          },
-          groups()};
+  BoundKernel kernel(
+      [run = *this, input, in, out](const KernelArgs& k) {
+        const auto [begin, end] = k.range(run.groups());
+        Room room(k.scratch);
+        const Running memory = run.running(room);
+        for (int64_t i = begin; i < end; ++i) {
+          run.forward(run.group(i), input(k), in(k), out(k), memory);
+        }
+      },
+      groups());
+  Room room;
+  running(room);
+  kernel.scratch = room.bytes();
+  return kernel;
 }
 
 template <class T>
-typename LstmRecurrence<T>::Shared LstmRecurrence<T>::shared(std::byte* scratch) const {
-  const int64_t rows = steps.rows();
-  T* at = reinterpret_cast<T*>(scratch);
-  const auto take = [&at](int64_t n) { return std::exchange(at, at + n); };
-  Shared memory;
-  memory.weight_turned = take(4 * width * turned_pitch());
-  memory.dsums = take(rows * dsums_pitch());
-  memory.r_before = take(rows * state);
-  memory.dprojected = take(projected ? rows * state : 0);
-  memory.dpeep = take(peephole ? groups() * 3 * width : 0);
+typename LstmRecurrence<T>::Shared LstmRecurrence<T>::shared(Room& room) const {
+  const int64_t rows = steps.rows(), sequences = steps.sequences();
+  Shared memory{};
+  memory.weight_turned = room.take(4 * width * turned_pitch());
+  memory.dsums = room.take(rows * dsums_pitch());
+  memory.r_before = room.take(rows * state);
+  memory.dprojected = room.take(projected ? rows * state : 0);
+  memory.dpeep = room.take(peephole ? groups() * 3 * width : 0);
+  memory.zeros = room.take(groups() * zero_count());
+  memory.dr = room.take(sequences * state);
+  memory.dc = room.take(sequences * width);
+  memory.dh = room.take(sequences * width);
+  memory.step_sums = room.take(sequences * 4 * width);
   return memory;
-}
-
-template <class T>
-size_t LstmRecurrence<T>::shared_bytes() const {
-  const int64_t rows = steps.rows(), d = width, p = state;
-  return sizeof(T) * static_cast<size_t>(4 * d * turned_pitch() +
-                                         rows * (dsums_pitch() + p + (projected ? p : 0)) +
-                                         (peephole ? groups() * 3 * d : 0));
 }
 
 // The steps from the last to the first. dr and dc are the gradients of the state after a step and
@@ -291,23 +331,24 @@ void LstmRecurrence<T>::backward(const Group& group, const LstmData<T>& in,
                                  const LstmRows<const T>& kept, const LstmGrads<T>& grads,
                                  const Shared& memory) const {
   const int64_t d = width, p = state;
-  const std::vector<T> zeros(static_cast<size_t>(3 * d));
-  const T* peep = peephole ? in.bias + 4 * d : zeros.data();
+  T* const zeros = memory.zeros + group.index * zero_count();
+  std::fill_n(zeros, zero_count(), T{0});
+  const T* peep = peephole ? in.bias + 4 * d : zeros;
   T* const dpeep = peephole ? memory.dpeep + group.index * 3 * d : nullptr;
   if (peephole) std::fill_n(dpeep, 3 * d, T{0});
-  const std::vector<T> r_first = first_state(steps, p, in.r0);
-  const std::vector<T> c_first = first_state(steps, d, in.c0);
-  const auto sized = [&](int64_t columns) {
-    return std::vector<T>(static_cast<size_t>(group.size() * columns));
-  };
-  std::vector<T> dr = sized(p), dc = sized(d), dh = sized(d), dsums = sized(4 * d);
+  T* const dr = memory.dr + group.begin * p;
+  T* const dc = memory.dc + group.begin * d;
+  T* const dh = memory.dh + group.begin * d;
+  T* const dsums = memory.step_sums + group.begin * 4 * d;
+  std::fill_n(dr, group.size() * p, T{0});
+  std::fill_n(dc, group.size() * d, T{0});
   for (int64_t t = step_count(group) - 1; t >= 0; --t) {
     const int64_t n = active(group, t);
     for (int64_t s = 0; s < n; ++s) {
       const int64_t row = steps.row(group.begin + s, t);
-      const T* r_old = previous(steps, group.begin + s, t, p, kept.r, r_first);
+      const T* r_old = before(group.begin + s, t, p, kept.r, in.r0, zeros);
       std::copy_n(r_old, p, memory.r_before + row * p);
-      T* const own = dr.data() + s * p;
+      T* const own = dr + s * p;
       if (grads.dr) {
         vectorised([=, from = grads.dr + row * p] {
           for (int64_t j = 0; j < p; ++j) own[j] += from[j];
@@ -319,47 +360,46 @@ void LstmRecurrence<T>::backward(const Group& group, const LstmData<T>& in,
         memory.dprojected[row * p + j] = own[j];
       }
       for (int64_t j = 0; grads.dcell && j < d; ++j) {
-        dc[static_cast<size_t>(s * d + j)] += grads.dcell[row * d + j];
+        dc[s * d + j] += grads.dcell[row * d + j];
       }
     }
     if (projected) {
       product({.m = n,
                .n = d,
                .k = p,
-               .a = dr.data(),
+               .a = dr,
                .lda = p,
                .b = in.projection,
                .ldb = p,
                .trans_b = true,
-               .c = dh.data(),
+               .c = dh,
                .ldc = d});
     } else {
-      std::copy_n(dr.data(), n * d, dh.data());
+      std::copy_n(dr, n * d, dh);
     }
     for (int64_t s = 0; s < n; ++s) {
       const int64_t row = steps.row(group.begin + s, t);
-      const T* c_old = previous(steps, group.begin + s, t, d, kept.cell, c_first);
+      const T* c_old = before(group.begin + s, t, d, kept.cell, in.c0, zeros);
       cell_backward(kept.gates + row * 4 * d, peep, c_old, kept.cell + row * d,
-                    kept.active + row * d, dh.data() + s * d, dc.data() + s * d,
-                    dsums.data() + s * 4 * d, dpeep);
-      const T* const own = dsums.data() + s * 4 * d;
+                    kept.active + row * d, dh + s * d, dc + s * d, dsums + s * 4 * d, dpeep);
+      const T* const own = dsums + s * 4 * d;
       std::copy_n(own, 4 * d, memory.dsums + row * dsums_pitch());
       if (grads.dinput) std::copy_n(own, 4 * d, grads.dinput + row * 4 * d);
     }
     product({.m = n,
              .n = p,
              .k = 4 * d,
-             .a = dsums.data(),
+             .a = dsums,
              .lda = 4 * d,
              .b = memory.weight_turned,
              .ldb = turned_pitch(),
-             .c = dr.data(),
+             .c = dr,
              .ldc = p});
   }
   for (int64_t s = 0; s < group.size(); ++s) {
     const int64_t sequence = steps.sequence(group.begin + s);
-    if (grads.dr0) std::copy_n(dr.data() + s * p, p, grads.dr0 + sequence * p);
-    if (grads.dc0) std::copy_n(dc.data() + s * d, d, grads.dc0 + sequence * d);
+    if (grads.dr0) std::copy_n(dr + s * p, p, grads.dr0 + sequence * p);
+    if (grads.dc0) std::copy_n(dc + s * d, d, grads.dc0 + sequence * d);
   }
 }
 
@@ -417,7 +457,7 @@ BoundKernel LstmRecurrence<T>::backward_kernel(
         const auto [begin, end] = k.range(columns);
         const int64_t pitch = run.turned_pitch();
         const T* from = in(k).weight + begin;
-        T* to = run.shared(k.scratch).weight_turned + begin * pitch;
+        T* to = run.shared_at(k.scratch).weight_turned + begin * pitch;
         if constexpr (std::is_same_v<T, float>) {
           turn_rows({from, p, end - begin, columns}, to, pitch);
         } else {
@@ -427,12 +467,14 @@ BoundKernel LstmRecurrence<T>::backward_kernel(
         }
       },
       kPieces);
-  kernel.scratch = shared_bytes();
+  Room room;
+  shared(room);
+  kernel.scratch = room.bytes();
   kernel.then.emplace_back(
       [run = *this, in, kept, grads](const KernelArgs& k) {
         const auto [begin, end] = k.range(run.groups());
         for (int64_t i = begin; i < end; ++i) {
-          run.backward(run.group(i), in(k), kept(k), grads(k), run.shared(k.scratch));
+          run.backward(run.group(i), in(k), kept(k), grads(k), run.shared_at(k.scratch));
         }
       },
       groups());
@@ -441,7 +483,7 @@ BoundKernel LstmRecurrence<T>::backward_kernel(
       [run = *this, kept, grads, pieces](const KernelArgs& k) {
         const auto [begin, end] = k.range(pieces);
         for (int64_t i = begin; i < end; ++i) {
-          run.bring_together(i, pieces, kept(k), grads(k), run.shared(k.scratch));
+          run.bring_together(i, pieces, kept(k), grads(k), run.shared_at(k.scratch));
         }
       },
       pieces);
