@@ -235,20 +235,28 @@ FusedLoop make_fused_loop(const KernelSite& site, const FusedProgram& program,
 }
 
 void FusedLoop::run(const KernelArgs& k, int64_t begin, int64_t end) const {
-  // Of the calling thread, kept between calls: a steady step asks for no memory.
-  thread_local std::vector<float> memory;
+  // Of the calling thread, kept between calls: a steady step asks for no memory, whichever thread
+  // gets which part. As large as any loop of usual size needs; pages that none touches cost
+  // nothing.
+  thread_local std::unique_ptr<float[]> memory;
+  thread_local size_t memory_size = 0;
   thread_local std::vector<float*> registers;
   const size_t first_tile = (numbers.size() + 15) / 16 * 16;
   const size_t floats = first_tile + static_cast<size_t>(buffers * kTile);
-  if (memory.size() < floats) memory.resize(floats);
+  if (memory_size < floats) {
+    memory_size = std::max(floats, static_cast<size_t>(64 * kTile));
+    memory.reset(new float[memory_size]);
+  }
   const size_t count_of_registers = numbers.size() + static_cast<size_t>(buffers + pointers);
-  if (registers.size() < count_of_registers) registers.resize(count_of_registers);
+  if (registers.size() < count_of_registers) {
+    registers.resize(std::max<size_t>(count_of_registers, 256));
+  }
   float** at = registers.data();
   for (int i = 0; i < buffers; ++i) {
-    at[numbers.size() + static_cast<size_t>(i)] = memory.data() + first_tile + i * kTile;
+    at[numbers.size() + static_cast<size_t>(i)] = memory.get() + first_tile + i * kTile;
   }
   for (size_t i = 0; i < numbers.size(); ++i) {
-    at[i] = memory.data() + i;
+    at[i] = memory.get() + i;
     if (numbers[i].input < 0) {
       *at[i] = numbers[i].value;
     } else if (numbers[i].mask) {
