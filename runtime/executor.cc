@@ -329,10 +329,12 @@ void warn_of_differing_passes(const Program& program, const Feeds& feeds, const 
   }
 }
 
-// Nothing about them can be wrong but type and shape, which a plan's key names.
-bool all_plain(const Feeds& feeds) {
+// Nothing about them is wrong but perhaps type and shape, which a plan's key names.
+bool all_whole(const Feeds& feeds) {
   return std::all_of(feeds.begin(), feeds.end(), [](const auto& feed) {
-    return feed.second.initialized() && feed.second.lod().empty();
+    const Tensor& tensor = feed.second;
+    if (!tensor.initialized() || tensor.lod().empty()) return tensor.initialized();
+    return lod_problem(tensor.lod(), tensor.shape().rank() ? tensor.shape().at(0) : 1).empty();
   });
 }
 
@@ -380,7 +382,7 @@ std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
   Feeds checked;
   const Feeds* given = &feeds;
   std::shared_ptr<Compiled> compiled =
-      all_plain(feeds) ? latest(program, feeds, fetches, options) : nullptr;
+      all_whole(feeds) ? latest(program, feeds, fetches, options) : nullptr;
   if (!compiled) {
     checked = check_feeds(program, feeds);
     given = &checked;
