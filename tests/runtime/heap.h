@@ -1,4 +1,5 @@
-// What C++ code of the test program asks of the heap: every form of operator new is counted.
+// What C++ code of the test program asks of the heap: every form of operator new is counted. What
+// oneDNN asks for while it executes a primitive is its own affair and left out.
 #pragma once
 
 #include <cstddef>

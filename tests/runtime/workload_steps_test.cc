@@ -1,0 +1,61 @@
+// A steady step of every benchmark workload asks for no memory.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "bench/workloads.h"
+#include "ir/unique_name.h"
+#include "layers/defaults.h"
+#include "runtime/feed_split.h"
+#include "tests/runtime/heap.h"
+
+namespace trireme::testing {
+namespace {
+
+// Enough for the buffers that threads keep to have grown wherever parts of the work end up.
+constexpr int kMostWarmSteps = 30;
+
+struct SteadyWorkload {
+  std::shared_ptr<Program> main = Program::create(), startup = Program::create();
+  Scope scope;
+  Executor exe;
+  Feeds feeds;
+
+  explicit SteadyWorkload(const std::string& name) {
+    const UniqueNameGuard own_names;
+    const ProgramGuard guard(main, startup);
+    const bench::Workload work = bench::workload(name);
+    work.build();
+    // A few samples take the same way through the kernels as a whole batch.
+    const std::map<std::string, int> shares{
+        {"lstm", 2}, {"resnet50", 8}, {"transformer", 4}, {"vgg16", 8}};
+    const auto found = shares.find(name);
+    feeds = found == shares.end() ? work.feeds : split_feeds(work.feeds, found->second).front();
+    exe.run(*startup, {}, {}, {.scope = &scope});
+  }
+
+  // Whether there come to be steps, two in a row, that ask for nothing.
+  bool settles(int threads) {
+    int quiet = 0;
+    for (int i = 0; i < kMostWarmSteps && quiet < 2; ++i) {
+      const size_t before = heap_calls();
+      exe.run(*main, feeds, {}, {.scope = &scope, .threads = threads});
+      quiet = heap_calls() == before ? quiet + 1 : 0;
+    }
+    return quiet == 2;
+  }
+};
+
+class WorkloadSteps : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(WorkloadSteps, AskForNoMemory) {
+  SteadyWorkload work(GetParam());
+  EXPECT_TRUE(work.settles(1)) << "one thread";
+  EXPECT_TRUE(work.settles(2)) << "two threads";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, WorkloadSteps, ::testing::ValuesIn(bench::workload_names()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace trireme::testing
