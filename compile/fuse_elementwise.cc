@@ -1,10 +1,11 @@
-// Elementwise nodes that feed each other become one p.fused node.
+// Elementwise nodes that feed each other become one p.fused node, with a sum of what they compute.
 //
 // A unit is a node, or several that will be one. Two units may become one when no path leads from
 // one to the other through a third: run at once, such a path would have to wait for itself. Nodes
 // that run on the caller, have sub-blocks or must keep their place (barriers) are never passed.
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <queue>
 #include <set>
@@ -12,6 +13,7 @@
 #include "compile/passes.h"
 #include "compile/views.h"
 #include "ops/fused_elementwise.h"
+#include "ops/tiled_sum.h"
 
 namespace trireme {
 namespace {
@@ -61,6 +63,38 @@ std::optional<TileOp> step_of(const Graph& graph, const Node& node) {
   return all(0, DType::float32) ? op : std::nullopt;
 }
 
+// The axes along which a node adds up its operand; nothing when it is no such node, or when they
+// are not known yet.
+std::optional<std::vector<int>> summed_axes(const Graph& graph, const Node& node) {
+  const std::string& type = node.schema->type();
+  const bool like = type == "p.sum_to_like";
+  if (!like && type != "p.sum" && type != "p.mean") return std::nullopt;
+  if (!node.shared.empty()) return std::nullopt;
+  const ValueInfo& from = graph.values[node.ins[0]].info;
+  const ValueInfo& to = graph.values[node.outs[0]].info;
+  if (!is_dense(from, DType::float32) || !is_dense(to, DType::float32)) return std::nullopt;
+  std::vector<int> axes;
+  if (like) {
+    const int shift = from.shape.rank() - to.shape.rank();
+    for (int d = 0; d < from.shape.rank(); ++d) {
+      const Dim wanted = d < shift ? Dim(1) : to.shape[d - shift];
+      if (!wanted.known()) return std::nullopt;
+      if (wanted == from.shape[d]) continue;
+      if (wanted != Dim(1)) return std::nullopt;
+      axes.push_back(d);
+    }
+  } else {
+    axes = attr_as<std::vector<int32_t>>(node.attrs->at("axes"), "axes");
+    for (int& axis : axes) axis += axis < 0 ? from.shape.rank() : 0;
+    if (axes.empty()) {
+      axes.resize(static_cast<size_t>(from.shape.rank()));
+      std::iota(axes.begin(), axes.end(), 0);
+    }
+  }
+  if (axes.empty() || !TiledSum::fits(from.shape, axes)) return std::nullopt;
+  return axes;
+}
+
 class Fuser {
  public:
   explicit Fuser(Graph& graph) : graph_(graph), unit_of_(graph.nodes.size()) {}
@@ -69,6 +103,7 @@ class Fuser {
     describe();
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       if (steps_[n]) join_producers(static_cast<int>(n));
+      if (sums_[n]) join_summed(static_cast<int>(n));
     }
     return rewrite();
   }
@@ -78,6 +113,7 @@ class Fuser {
     std::vector<int> nodes;  // in order; empty once it has become part of another
     int first = 0, last = 0;
     int epoch = 0;  // barriers passed
+    int sum = -1;   // the node among them that adds up
   };
 
   bool is_constant(int node) const { return graph_.nodes[node].schema->type() == "p.constant"; }
@@ -94,6 +130,8 @@ class Fuser {
       units_.push_back({{n}, n, n, epoch});
       epoch += barrier;
       steps_.push_back(barrier ? std::nullopt : step_of(graph_, node));
+      sums_.push_back(barrier ? std::nullopt : summed_axes(graph_, node));
+      if (sums_[i]) units_[i].sum = n;
       for (int value : node.ins) {
         if (value >= 0) users_[value].push_back(n);
       }
@@ -117,6 +155,30 @@ class Fuser {
       if (from < 0 || !steps_[from] || !fits(n, value)) continue;
       join(unit_of_[from], unit_of_[n]);
     }
+  }
+
+  // A sum joins those who compute what it adds up. A p.full_like has its shape from elsewhere.
+  void join_summed(int n) {
+    const int value = graph_.nodes[n].ins[0];
+    const int from = producer(value);
+    if (from < 0 || !steps_[from] || is_number(graph_.values[value].info)) return;
+    const std::vector<int>& nodes = units_[unit_of_[from]].nodes;
+    if (std::any_of(nodes.begin(), nodes.end(), [&](int other) {
+          return graph_.nodes[other].schema->type() == "p.full_like";
+        })) {
+      return;
+    }
+    join(unit_of_[from], n);
+  }
+
+  // A sum is there when all tiles are done: nobody in the unit may wait for it.
+  bool waits_for_sum(int unit, int other) const {
+    const int sum = units_[other].sum;
+    if (sum < 0) return false;
+    return std::any_of(units_[unit].nodes.begin(), units_[unit].nodes.end(), [&](int n) {
+      const std::vector<int>& ins = graph_.nodes[n].ins;
+      return std::find(ins.begin(), ins.end(), graph_.nodes[sum].outs[0]) != ins.end();
+    });
   }
 
   // Whether computing `value` beside node n's own result costs nothing extra.
@@ -171,6 +233,8 @@ class Fuser {
     if (a == b || units_[a].epoch != units_[b].epoch) return;
     if (units_[a].nodes.size() + units_[b].nodes.size() > kMostSteps) return;
     if (operands_together(a, b) > kMostOperands) return;
+    if (units_[a].sum >= 0 && units_[b].sum >= 0) return;
+    if (waits_for_sum(a, b) || waits_for_sum(b, a)) return;
     if (needs_through_third(a, b) || needs_through_third(b, a)) return;
     Unit& into = units_[a];
     Unit& from = units_[b];
@@ -181,6 +245,7 @@ class Fuser {
     into.nodes = std::move(nodes);
     into.first = into.nodes.front();
     into.last = into.nodes.back();
+    into.sum = std::max(into.sum, from.sum);
     from.nodes.clear();
   }
 
@@ -211,6 +276,8 @@ class Fuser {
     // Registers are numbered when all operands and constants are known.
     std::map<int, int> operand, constant, step;  // by value
     for (int n : units_[unit].nodes) {
+      if (n == units_[unit].sum)
+        continue;  // its operand is a step's; of another it takes the shape
       for (int value : graph_.nodes[n].ins) {
         const int from = producer(value);
         if (from >= 0 && unit_of_[from] == unit) continue;
@@ -236,6 +303,7 @@ class Fuser {
       return operand.at(value);
     };
     for (int n : units_[unit].nodes) {
+      if (n == units_[unit].sum) continue;
       const Node& node = graph_.nodes[n];
       FusedProgram::Step made_step{.op = *steps_[n]};
       const int read = tile_operands(*steps_[n]);
@@ -249,6 +317,12 @@ class Fuser {
       }
     }
     find_in_place(made, program);
+    if (const int n = units_[unit].sum; n >= 0) {
+      const Node& node = graph_.nodes[n];
+      program.sum = {reg(node.ins[0]), node.schema->type() == "p.mean", *sums_[n]};
+      program.results.push_back(-1);
+      made.outs.push_back(node.outs[0]);
+    }
     made.attrs = std::make_shared<const Attrs>(program.to_attrs());
     made.in_counts = {static_cast<int>(made.ins.size())};
     made.out_counts = {static_cast<int>(made.outs.size())};
@@ -297,6 +371,7 @@ class Fuser {
   // One node alone is fused only to write its result over its operand.
   bool worth_it(int unit) const {
     if (units_[unit].nodes.size() > 1) return true;
+    if (units_[unit].sum >= 0) return false;
     const Node& node = graph_.nodes[units_[unit].nodes[0]];
     const ValueInfo& out = graph_.values[node.outs[0]].info;
     return std::any_of(node.ins.begin(), node.ins.end(), [&](int in) {
@@ -365,12 +440,13 @@ class Fuser {
   }
 
   Graph& graph_;
-  std::vector<std::optional<TileOp>> steps_;  // by node
-  std::vector<int> unit_of_;                  // by node
-  std::vector<Unit> units_;                   // a unit has the number of one of its nodes
-  std::vector<std::vector<int>> users_;       // by value
-  std::vector<bool> outlives_;                // by value
-  std::vector<int> seen_;                     // by unit: the search that came by last
+  std::vector<std::optional<TileOp>> steps_;           // by node
+  std::vector<std::optional<std::vector<int>>> sums_;  // by node: the axes it adds up
+  std::vector<int> unit_of_;                           // by node
+  std::vector<Unit> units_;                            // a unit has the number of one of its nodes
+  std::vector<std::vector<int>> users_;                // by value
+  std::vector<bool> outlives_;                         // by value
+  std::vector<int> seen_;                              // by unit: the search that came by last
   int search_ = 0;
 };
 

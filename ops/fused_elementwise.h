@@ -1,4 +1,5 @@
-// p.fused: a chain of elementwise primitives as one node. The pass fuse_elementwise writes it.
+// p.fused: a chain of elementwise primitives, and one sum behind it, as one node. The pass
+// fuse_elementwise writes it.
 #pragma once
 
 #include <utility>
@@ -18,7 +19,14 @@ struct FusedProgram {
   };
   std::vector<float> constants;
   std::vector<Step> steps;
-  std::vector<int> results;  // by result of the node: a register
+  std::vector<int> results;  // by result of the node: a register; -1: the sum's
+  // A register added up along some axes, as the last result of the node.
+  struct Sum {
+    int reg = -1;  // -1: there is none
+    bool mean = false;
+    std::vector<int> axes;
+  };
+  Sum sum;
   // (operand, result) that may be the same memory: of one shape, the operand read by no result of
   // another shape.
   std::vector<std::pair<int, int>> in_place;

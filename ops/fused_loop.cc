@@ -9,11 +9,13 @@ namespace {
 // Plans the registers of one loop. Vectors are by register of the program.
 class LoopMaker {
  public:
-  LoopMaker(const KernelSite& site, const FusedProgram& program, const std::vector<int>& outputs)
+  LoopMaker(const KernelSite& site, const FusedProgram& program, const Shape& shape,
+            const std::vector<int>& outputs, bool sum)
       : site_(site),
         program_(program),
         outputs_(outputs),
-        shape_(site.out_at(static_cast<size_t>(outputs[0]))->shape),
+        shape_(shape),
+        sum_(sum ? program.sum.reg : -1),
         inputs_(static_cast<int>(site.in_size())),
         first_step_(inputs_ + static_cast<int>(program.constants.size())),
         total_(first_step_ + static_cast<int>(program.steps.size())),
@@ -41,6 +43,7 @@ class LoopMaker {
 
   void find_needed() {
     for (const int output : outputs_) needed_[result(output)] = true;
+    if (sum_ >= 0) needed_[sum_] = true;
     for (int r = total_ - 1; r >= first_step_; --r) {
       for (int i = 0; i < 3 && needed_[r]; ++i) {
         if (operands(r)[i] >= 0) needed_[operands(r)[i]] = true;
@@ -79,6 +82,7 @@ class LoopMaker {
     for (const int output : outputs_) {
       if (!is_direct(output)) last_read_[result(output)] = total_;
     }
+    if (sum_ >= 0) last_read_[sum_] = total_;
   }
 
   // A step may write into the result unless an operand there is still to be read afterwards.
@@ -100,8 +104,15 @@ class LoopMaker {
       FusedLoop::Store store{r, output, is_mask(*site_.out_at(static_cast<size_t>(output))),
                              fixed_[r], is_direct(output)};
       if (store.direct) pointers_.push_back(r);
+      if (r == sum_ && loop_.summed < 0) loop_.summed = static_cast<int>(loop_.stores.size());
       loop_.stores.push_back(store);
     }
+    if (sum_ < 0 || loop_.summed >= 0) return;
+    // Nobody else reads it.
+    loop_.summed = static_cast<int>(loop_.stores.size());
+    loop_.stores.push_back(
+        {.reg = sum_, .output = -1, .fixed = fixed_[sum_], .direct = !fixed_[sum_]});
+    if (!fixed_[sum_]) pointers_.push_back(sum_);
   }
 
   void place_loads() {
@@ -166,6 +177,7 @@ class LoopMaker {
   const FusedProgram& program_;
   const std::vector<int>& outputs_;
   const Shape& shape_;
+  int sum_;  // a register, or -1
   int inputs_, first_step_, total_;
   std::vector<bool> needed_, fixed_;
   std::vector<int> last_read_, place_;
@@ -210,16 +222,14 @@ void load_tile(const KernelArgs& k, const FusedLoop::Load& load, float** registe
   });
 }
 
-void store_tile(const KernelArgs& k, const FusedLoop::Store& store, const float* tile,
+void store_mask(const KernelArgs& k, const FusedLoop::Store& store, const float* tile,
                 int64_t first, int64_t n) {
-  if (store.direct) return;
-  if (store.mask) {
-    bool* to = k.out<bool>(store.output) + first;
-    bools_from_mask(tile, to, store.fixed ? 1 : n);
-    if (store.fixed) std::fill_n(to, n, *to);
-    return;
-  }
-  float* to = k.out<float>(store.output) + first;
+  bool* to = k.out<bool>(store.output) + first;
+  bools_from_mask(tile, to, store.fixed ? 1 : n);
+  if (store.fixed) std::fill_n(to, n, *to);
+}
+
+void store_tile(const FusedLoop::Store& store, const float* tile, float* to, int64_t n) {
   if (store.fixed) {
     std::fill_n(to, n, *tile);
   } else {
@@ -229,12 +239,24 @@ void store_tile(const KernelArgs& k, const FusedLoop::Store& store, const float*
 
 }  // namespace
 
-FusedLoop make_fused_loop(const KernelSite& site, const FusedProgram& program,
-                          const std::vector<int>& outputs) {
-  return LoopMaker(site, program, outputs).make();
+Shape register_shape(const KernelSite& site, const FusedProgram& program, int reg) {
+  const int inputs = static_cast<int>(site.in_size());
+  const int first_step = inputs + static_cast<int>(program.constants.size());
+  if (reg < inputs) return site.in_at(static_cast<size_t>(reg))->shape;
+  if (reg < first_step) return {};
+  Shape shape;
+  for (const int in : program.steps[static_cast<size_t>(reg - first_step)].in) {
+    if (in >= 0) shape = broadcast_shapes(site, shape, register_shape(site, program, in), -1);
+  }
+  return shape;
 }
 
-void FusedLoop::run(const KernelArgs& k, int64_t begin, int64_t end) const {
+FusedLoop make_fused_loop(const KernelSite& site, const FusedProgram& program, const Shape& shape,
+                          const std::vector<int>& outputs, bool sum) {
+  return LoopMaker(site, program, shape, outputs, sum).make();
+}
+
+const float* FusedLoop::run(const KernelArgs& k, int64_t begin, int64_t end) const {
   // Of the calling thread, kept between calls: a steady step asks for no memory, whichever thread
   // gets which part. As large as any loop of usual size needs; pages that none touches cost
   // nothing.
@@ -242,7 +264,10 @@ void FusedLoop::run(const KernelArgs& k, int64_t begin, int64_t end) const {
   thread_local size_t memory_size = 0;
   thread_local std::vector<float*> registers;
   const size_t first_tile = (numbers.size() + 15) / 16 * 16;
-  const size_t floats = first_tile + static_cast<size_t>(buffers * kTile);
+  const size_t first_passing = first_tile + static_cast<size_t>(buffers * kTile);
+  // What is added up and kept nowhere else stands behind the tiles.
+  const bool passes = summed >= 0 && stores[static_cast<size_t>(summed)].output < 0;
+  const size_t floats = first_passing + static_cast<size_t>(passes ? end - begin : 0);
   if (memory_size < floats) {
     memory_size = std::max(floats, static_cast<size_t>(64 * kTile));
     memory.reset(new float[memory_size]);
@@ -266,15 +291,27 @@ void FusedLoop::run(const KernelArgs& k, int64_t begin, int64_t end) const {
     }
   }
   if (!once.empty()) run_tile(once, at, 1);
+  const auto place = [&](const Store& store, int64_t first) {
+    return store.output < 0 ? memory.get() + first_passing + (first - begin)
+                            : k.out<float>(store.output) + first;
+  };
   for (int64_t first = begin; first < end; first += kTile) {
     const int64_t n = std::min(kTile, end - first);
     for (const Load& load : loads) load_tile(k, load, at, first, n);
     for (const Store& store : stores) {
-      if (store.direct) at[store.reg] = k.out<float>(store.output) + first;
+      if (store.direct) at[store.reg] = place(store, first);
     }
     run_tile(steps, at, n);
-    for (const Store& store : stores) store_tile(k, store, at[store.reg], first, n);
+    for (const Store& store : stores) {
+      if (store.direct) continue;
+      if (store.mask) {
+        store_mask(k, store, at[store.reg], first, n);
+      } else {
+        store_tile(store, at[store.reg], place(store, first), n);
+      }
+    }
   }
+  return summed < 0 ? nullptr : place(stores[static_cast<size_t>(summed)], begin);
 }
 
 }  // namespace trireme

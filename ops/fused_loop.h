@@ -23,7 +23,8 @@ struct FusedLoop {
     std::shared_ptr<const Walk<1>> walk;  // of an operand that is repeated; null: as it stands
   };
   struct Store {
-    int reg = 0, output = 0;
+    int reg = 0;
+    int output = 0;  // -1: memory of the thread, for whoever asked
     bool mask = false;
     bool fixed = false;   // one number for the whole result
     bool direct = false;  // the step writes into the result itself
@@ -36,12 +37,18 @@ struct FusedLoop {
   std::vector<TileStep> once, steps;  // on single numbers, before the tiles; on tiles
   int buffers = 0, pointers = 0;
 
-  // Elements [begin, end) of every result.
-  void run(const KernelArgs& k, int64_t begin, int64_t end) const;
+  int summed = -1;  // the store that holds what is added up; -1: nothing is
+
+  // Elements [begin, end) of every result. Returns where those to be added up stand, until the
+  // thread runs another loop.
+  const float* run(const KernelArgs& k, int64_t begin, int64_t end) const;
 };
 
-// The loop for the results numbered `outputs`, which have one shape.
-FusedLoop make_fused_loop(const KernelSite& site, const FusedProgram& program,
-                          const std::vector<int>& outputs);
+// What a register broadcasts to, by the operands that it is made of.
+Shape register_shape(const KernelSite& site, const FusedProgram& program, int reg);
+
+// The loop for the results numbered `outputs`, all of this shape, and for the sum's operand.
+FusedLoop make_fused_loop(const KernelSite& site, const FusedProgram& program, const Shape& shape,
+                          const std::vector<int>& outputs, bool sum);
 
 }  // namespace trireme

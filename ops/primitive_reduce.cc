@@ -5,6 +5,7 @@
 #include "ops/loops.h"
 #include "ops/reduction.h"
 #include "ops/rules.h"
+#include "ops/tiled_sum.h"
 
 namespace trireme {
 namespace {
@@ -91,83 +92,43 @@ struct SumFold {
   SumOf<T> operator()(SumOf<T> acc, T x) const { return acc + static_cast<SumOf<T>>(x); }
 };
 
-// Sixteen sums run side by side and are added up at the end, always in the same order.
 template <>
 struct SumFold<float> {
   double operator()(double acc, float x) const { return acc + static_cast<double>(x); }
-  double run(double acc, const float* x, int64_t n) const {
-    constexpr int64_t kLanes = 16;
-    double lanes[kLanes] = {};
-    vectorised([&lanes, x, n] {
-      int64_t i = 0;
-      for (; i + kLanes <= n; i += kLanes) {
-        for (int64_t lane = 0; lane < kLanes; ++lane) {
-          lanes[lane] += static_cast<double>(x[i + lane]);
-        }
-      }
-      for (; i < n; ++i) lanes[i % kLanes] += static_cast<double>(x[i]);
-    });
-    for (int64_t half = kLanes / 2; half > 0; half /= 2) {
-      for (int64_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-    }
-    return acc + lanes[0];
-  }
+  double run(double acc, const float* x, int64_t n) const { return acc + sum_of(x, n); }
 };
 
-// The columns of a matrix added up: the gradient of a bias. Rows are cut into chunks, by their
-// number alone; each chunk is summed by itself, 64 rows at a time in float, and the chunks in
-// order.
-BoundKernel column_sums(int64_t rows, int64_t columns) {
-  constexpr int64_t kTogether = 64;
-  const int64_t chunks =
-      std::clamp<int64_t>(std::min(rows * columns / 16384, rows / kTogether), 1, 8);
+BoundKernel tiled_sum_kernel(const TiledSum& sum, double divisor) {
   BoundKernel made(
-      [=](const KernelArgs& k) {
-        const auto [first, last] = k.range(chunks);
+      [sum](const KernelArgs& k) {
+        const auto [first, last] = k.range(sum.chunks());
         for (int64_t chunk = first; chunk < last; ++chunk) {
-          auto* sums = reinterpret_cast<double*>(k.scratch) + chunk * columns;
-          std::fill(sums, sums + columns, 0.0);
-          const int64_t end = rows * (chunk + 1) / chunks;
-          for (int64_t row = rows * chunk / chunks; row < end; row += kTogether) {
-            const int64_t some = std::min(kTogether, end - row);
-            const float* x = k.in<float>(0) + row * columns;
-            vectorised([=] {
-              constexpr int64_t kWidth = 64;
-              float lanes[kWidth];
-              for (int64_t c = 0; c < columns; c += kWidth) {
-                const int64_t width = std::min(kWidth, columns - c);
-                std::fill(lanes, lanes + width, 0.0f);
-                for (int64_t r = 0; r < some; ++r) {
-                  for (int64_t l = 0; l < width; ++l) lanes[l] += x[r * columns + c + l];
-                }
-                for (int64_t l = 0; l < width; ++l) sums[c + l] += static_cast<double>(lanes[l]);
-              }
-            });
-          }
+          const TiledSum::Lines lines = sum.lines_of(chunk);
+          sum.add(lines, k.in<float>(0) + sum.begin(lines.first), sum.start(chunk, k.scratch));
         }
       },
-      static_cast<int>(chunks));
-  made.scratch = static_cast<size_t>(chunks * columns) * sizeof(double);
-  made.then.emplace_back([=](const KernelArgs& k) {
-    const auto* sums = reinterpret_cast<const double*>(k.scratch);
-    float* out = k.out<float>(0);
-    for (int64_t c = 0; c < columns; ++c) {
-      double sum = 0;
-      for (int64_t chunk = 0; chunk < chunks; ++chunk) sum += sums[chunk * columns + c];
-      out[c] = static_cast<float>(sum);
-    }
-  });
+      static_cast<int>(sum.chunks()));
+  made.scratch = sum.scratch();
+  made.then.emplace_back(
+      [sum, divisor](const KernelArgs& k) { sum.finish(k.scratch, divisor, k.out<float>(0)); });
   return made;
 }
 
 template <class T>
 BoundKernel primitive_sum(const Shape& shape, const std::vector<int>& axes) {
-  const ReduceLayout layout(shape, axes);
-  if (std::is_same_v<T, float> && layout.columns > 1 && layout.kept.empty() &&
-      layout.reduced.size() == 1 && layout.folded > 0) {
-    return column_sums(layout.folded, layout.columns);
+  if (std::is_same_v<T, float>) {
+    if (const auto tiled = TiledSum::make(shape, axes)) return tiled_sum_kernel(*tiled, 1);
   }
   return reduce_kernel<T>(shape, axes, SumOf<T>(0), SumFold<T>(), [](SumOf<T> acc) { return acc; });
+}
+
+template <class T>
+BoundKernel primitive_mean(const Shape& shape, const std::vector<int>& axes) {
+  const auto n = static_cast<double>(ReduceLayout(shape, axes).folded);
+  if (std::is_same_v<T, float>) {
+    if (const auto tiled = TiledSum::make(shape, axes)) return tiled_sum_kernel(*tiled, n);
+  }
+  return reduce_kernel<T>(shape, axes, 0.0, SumFold<T>(), [n](double acc) { return acc / n; });
 }
 
 void register_sums(Registry& ops) {
@@ -182,12 +143,8 @@ void register_sums(Registry& ops) {
   reduction(ops, "p.mean", "arithmetic mean",
             typed_by<float, double>("A",
                                     []<class T>(const KernelSite& site) {
-                                      const Shape& shape = site.in("A").shape;
-                                      const std::vector<int> axes = primitive_axes(site);
-                                      const auto n =
-                                          static_cast<double>(ReduceLayout(shape, axes).folded);
-                                      return reduce_kernel<T>(shape, axes, 0.0, SumFold<T>(),
-                                                              [n](double acc) { return acc / n; });
+                                      return primitive_mean<T>(site.in("A").shape,
+                                                               primitive_axes(site));
                                     }))
       .vjp([](Vjp& v) {
         const Expr share = v.grad() / emit("p.size_ratio", {v.in(0), v.out()});

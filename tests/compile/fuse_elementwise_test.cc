@@ -161,6 +161,67 @@ void expect_equal_bits(const Tensor& a, const Tensor& b, const std::string& what
   EXPECT_EQ(std::memcmp(a.raw(), b.raw(), a.byte_size()), 0) << what;
 }
 
+TEST(FuseElementwise, ASumJoinsWhatItAddsUp) {
+  Chain chain({{"a", {-1, 8}}, {"b", {-1, 8}}});
+  const std::string loss =
+      chain.op("mean", {chain.op("square", {chain.op("elementwise_sub", {"a", "b"})})});
+  Graph graph = chain.lowered({loss});
+  EXPECT_TRUE(fuse_elementwise(graph));
+  EXPECT_EQ(count_of(graph, "p.mean"), 0u);
+  EXPECT_EQ(count_of(graph, "p.fused"), 1u);
+}
+
+TEST(FuseElementwise, NobodyWaitsForASumOfTheSameNode) {
+  Chain chain({{"a", {6, 8}}});
+  const std::string squares = chain.op("square", {"a"});
+  const std::string norm = chain.op("reduce_sum", {squares}, {{"reduce_all", true}});
+  const std::string share = chain.op("elementwise_div", {squares, norm});
+  Graph graph = chain.lowered({share});
+  fuse_elementwise(graph);
+  for (const Node& node : graph.nodes) {
+    for (int in : node.ins) {
+      EXPECT_EQ(std::count(node.outs.begin(), node.outs.end(), in), 0) << graph.to_text();
+    }
+  }
+  EXPECT_GE(graph.nodes.size(), 2u);
+}
+
+// Means and sums along each kind of axes, of chains that somebody else reads and of such that
+// nobody does.
+TEST(FuseElementwise, ChangesNoBitOfSums) {
+  const Shape shape{9, 20, 7, 16};
+  const std::vector<std::vector<int>> folds = {{0},       {3},    {0, 2},      {1, 3},
+                                               {0, 2, 3}, {1, 2}, {0, 1, 2, 3}};
+  for (const auto& dims : folds) {
+    for (const char* type : {"reduce_sum", "reduce_mean"}) {
+      for (const bool read : {false, true}) {
+        Chain chain({{"a", shape}, {"b", shape}, {"row", {16}}});
+        const std::string made =
+            chain.op("elementwise_mul",
+                     {chain.op("tanh", {chain.op("elementwise_sub", {"a", "b"})}), "row"});
+        std::vector<std::string> fetches{chain.op(type, {made}, {{"dim", dims}})};
+        if (read) fetches.push_back(made);
+        const Feeds feeds{{"a", noise(shape, 1)}, {"b", noise(shape, 2)}, {"row", noise({16}, 3)}};
+        std::vector<std::vector<Variable>> results;
+        for (const int threads : {1, 2, 3}) {
+          for (const bool fused : {true, false}) {
+            Executor executor;
+            RunOptions options{.threads = threads, .cut_bytes = 0};
+            if (!fused) options.passes_off = {"fuse_elementwise"};
+            results.push_back(executor.run(*chain.program, feeds, fetches, options));
+          }
+        }
+        for (size_t i = 1; i < results.size(); ++i) {
+          for (size_t f = 0; f < fetches.size(); ++f) {
+            expect_equal_bits(results[0][f].tensor(), results[i][f].tensor(),
+                              cat(type, ", run ", i, ", fetch ", f));
+          }
+        }
+      }
+    }
+  }
+}
+
 // Programs of random ops over operands of several shapes, every result fetched or not by chance.
 TEST(FuseElementwise, ChangesNoBitOfRandomPrograms) {
   const std::vector<std::string> unary = {"relu",  "tanh",  "sigmoid",  "square",
