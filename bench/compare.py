@@ -4,7 +4,8 @@
 Fresh processes of each side take turns, on the same cores; the best pass of each is compared and
 every pass is printed. `toy_python` is the toy through paddle.fluid.
 The peer runs as well as it can: one OpenMP pool, pinned threads, a malloc that keeps what is freed,
-and for image nets also channels_last. Without a peer only the engine's times are printed.
+and for image nets also channels_last. It is Debian's PyTorch; another one, in .venv-peers, is
+printed beside it. Without a peer only the engine's times are printed.
 
     cmake --build --preset release --target bench
     python3 bench/compare.py mlp lenet --passes 5
@@ -16,14 +17,25 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / 'support'))
-from turns import ROOT, find_peer, passes, print_machine, run, tuned_environment  # noqa: E402
+from turns import (ROOT, find_other_peer, find_peer, passes, print_machine, run,  # noqa: E402
+                   tuned_environment)
 
 NAMES = ('toy_python', 'toy', 'fit_a_line', 'mlp', 'lenet', 'ngram', 'ctr_sgd', 'ctr_adagrad', 'lstm', 'vgg16',
          'resnet50', 'transformer')
 IMAGES = ('lenet', 'vgg16', 'resnet50')
 
 
-def compare(name, args, peer):
+def peer_sides(label, python, common):
+    """The ways to run a peer: images also with their channels last."""
+    script = [python, str(ROOT / 'bench/peers/torch_step.py'), *common]
+    environment = tuned_environment(common[common.index('--threads') + 1])
+    sides = {label: [(script, environment)]}
+    if common[0] in IMAGES:
+        sides[label + ' cl'] = [([*script, '--channels_last'], environment)]
+    return sides
+
+
+def compare(name, args, peer, other):
     common = [name, '--threads', args.threads, '--reps', args.reps, '--secs', args.secs]
     common = [str(word) for word in common]
     if name == 'toy_python':
@@ -35,20 +47,20 @@ def compare(name, args, peer):
     else:
         sides = {'trireme': [([str(args.program), *common], None)]}
     if peer:
-        script = [peer[0], str(ROOT / 'bench/peers/torch_step.py'), *common]
-        sides['torch'] = [(script, tuned_environment(args.threads))]
-        if name in IMAGES:
-            sides['torch cl'] = [([*script, '--channels_last'], tuned_environment(args.threads))]
+        sides.update(peer_sides('torch', peer[0], common))
+    compared = set(sides)
+    if other:
+        sides.update(peer_sides(f'torch {other[1]}', other[0], common))
     results = {side: [] for side in sides}
     for _ in range(args.passes):
         for side, commands in sides.items():
             results[side] += [run(*command, threads=args.threads) for command in commands]
     ours = min(one['ms'] for one in results['trireme'])
-    others = [one['ms'] for side, all_ in results.items() if side != 'trireme' for one in all_]
+    others = [one['ms'] for side in compared - {'trireme'} for one in results[side]]
     ratio = f'{min(others) / ours:6.2f}x' if others else '   -   '
     line = f'{name:11} {ratio}  best {ours:.4g} ms'
     if others:
-        spent = {side: min(one['cpu_ms'] for one in all_) for side, all_ in results.items()}
+        spent = {side: min(one['cpu_ms'] for one in results[side]) for side in compared}
         own = spent.pop('trireme')
         line += f' against {min(others):.4g} ms; of CPU time {min(spent.values()) / own:.2f}x'
     print(line)
@@ -72,9 +84,12 @@ def main():
     if not args.program.exists():
         sys.exit(f'{args.program} is not built: cmake --build --preset release --target bench')
     peer = find_peer(args.peer_python)
+    other = find_other_peer()
     print_machine(args.program, args.threads, peer)
+    if other:
+        print(f'beside it, without a comparison: PyTorch {other[1]}')
     for name in args.names:
-        compare(name, args, peer)
+        compare(name, args, peer, other)
 
 
 main()

@@ -20,16 +20,19 @@ def tuned_environment(threads):
     return made
 
 
-def find_peer(asked):
-    """The interpreter that can import torch, and torch's version; or None."""
-    for python in [asked] if asked else [ROOT / '.venv-peers/bin/python', '/usr/bin/python3']:
-        if not shutil.which(str(python)):
-            continue
-        found = subprocess.run([str(python), '-c', 'import torch; print(torch.__version__)'],
-                               capture_output=True, text=True)
-        if found.returncode == 0:
-            return str(python), found.stdout.strip()
-    return None
+def find_peer(asked=None):
+    """The interpreter that can import torch, Debian's unless told, and torch's version; or None."""
+    python = str(asked or '/usr/bin/python3')
+    if not shutil.which(python):
+        return None
+    found = subprocess.run([python, '-c', 'import torch; print(torch.__version__)'],
+                           capture_output=True, text=True)
+    return (python, found.stdout.strip()) if found.returncode == 0 else None
+
+
+def find_other_peer():
+    """Another PyTorch, in an environment of its own: shown beside the peer, compared with nothing."""
+    return find_peer(ROOT / '.venv-peers/bin/python')
 
 
 def start(command, environment=None, cores=None):
