@@ -16,28 +16,30 @@ size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kA
 
 bool meet(const Interval& a, const Interval& b) { return a.first <= b.last && b.first <= a.last; }
 
-size_t largest_live_set(const std::vector<Interval>& intervals) {
+struct Peak {
+  size_t bytes = 0;  // of the values alive there
+  int at = 0;        // instruction
+};
+
+Peak peak_of(const std::vector<Interval>& intervals) {
   std::map<int, int64_t> change;  // by instruction
   for (const Interval& interval : intervals) {
     change[interval.first] += static_cast<int64_t>(aligned(interval.bytes));
     change[interval.last + 1] -= static_cast<int64_t>(aligned(interval.bytes));
   }
-  int64_t live = 0, most = 0;
-  for (const auto& [at, bytes] : change) most = std::max(most, live += bytes);
-  return static_cast<size_t>(most);
+  Peak peak;
+  int64_t live = 0;
+  for (const auto& [at, bytes] : change) {
+    live += bytes;
+    if (live > static_cast<int64_t>(peak.bytes)) peak = {static_cast<size_t>(live), at};
+  }
+  return peak;
 }
 
-}  // namespace
-
-MemoryPlan plan_memory(const std::vector<Interval>& intervals) {
+// One after the other, each at the lowest gap that it fits in.
+MemoryPlan placed_in(const std::vector<size_t>& order, const std::vector<Interval>& intervals) {
   MemoryPlan plan;
   plan.offsets.assign(intervals.size(), 0);
-  plan.live_bytes = largest_live_set(intervals);
-
-  std::vector<size_t> order(intervals.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return intervals[a].bytes > intervals[b].bytes; });
   std::vector<size_t> placed;  // by offset
   for (size_t i : order) {
     const size_t bytes = aligned(std::max<size_t>(intervals[i].bytes, 1));
@@ -56,6 +58,33 @@ MemoryPlan plan_memory(const std::vector<Interval>& intervals) {
         i);
   }
   return plan;
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const std::vector<Interval>& intervals) {
+  const Peak peak = peak_of(intervals);
+  std::vector<size_t> order(intervals.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  MemoryPlan best;
+  // Mostly the first order leaves nothing to gain.
+  const auto attempt = [&](const auto& before) {
+    if (best.arena_bytes > 0 && best.arena_bytes <= peak.bytes + peak.bytes / 64) return;
+    std::stable_sort(order.begin(), order.end(), before);
+    MemoryPlan made = placed_in(order, intervals);
+    if (best.arena_bytes == 0 || made.arena_bytes < best.arena_bytes) best = std::move(made);
+  };
+  const auto larger = [&](size_t a, size_t b) { return intervals[a].bytes > intervals[b].bytes; };
+  const auto at_peak = [&](size_t i) {
+    return intervals[i].first <= peak.at && peak.at <= intervals[i].last;
+  };
+  const auto life = [&](size_t i) { return intervals[i].last - intervals[i].first; };
+  attempt(larger);
+  attempt([&](size_t a, size_t b) { return at_peak(a) && !at_peak(b); });  // among them, as before
+  attempt([&](size_t a, size_t b) { return life(a) > life(b); });
+  attempt([&](size_t a, size_t b) { return intervals[a].first < intervals[b].first; });
+  best.live_bytes = peak.bytes;
+  return best;
 }
 
 void check_memory(const std::vector<Interval>& intervals, const MemoryPlan& plan) {

@@ -19,7 +19,8 @@ struct MemoryPlan {
   size_t live_bytes = 0;  // the most that lives at one instruction: no plan can need less
 };
 
-// Largest first, each at the lowest gap it fits in. Offsets are multiples of 64.
+// Each at the lowest gap it fits in: largest first, or in other orders where that wastes memory.
+// Offsets are multiples of 64.
 MemoryPlan plan_memory(const std::vector<Interval>& intervals);
 
 // Shares no code with plan_memory. An InternalError names two that overlap.

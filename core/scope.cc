@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/lookups.h"
 #include "core/text.h"
 
 namespace trireme {
@@ -152,6 +153,7 @@ Scope::Scope(Scope* parent) : parent_(parent), id_(next_scope_id()) {}
 Scope::~Scope() = default;
 
 Variable& Scope::var(std::string_view name) {
+  count_name_lookup();
   const std::lock_guard lock(mutex_);
   auto found = vars_.find(name);
   if (found == vars_.end()) {
@@ -169,6 +171,7 @@ Variable* Scope::find(std::string_view name) const {
 }
 
 Variable* Scope::find_local(std::string_view name) const {
+  count_name_lookup();
   const std::lock_guard lock(mutex_);
   const auto found = vars_.find(name);
   return found == vars_.end() ? nullptr : found->second.get();

@@ -3,6 +3,7 @@
 #include <deque>
 #include <set>
 
+#include "core/lookups.h"
 #include "core/text.h"
 #include "ir/program.h"
 #include "ir/unique_name.h"
@@ -52,6 +53,7 @@ void Block::set_forward_index(int index) {
 }
 
 Var* Block::find_var(std::string_view name) const {
+  count_name_lookup();
   const auto found = vars_.find(name);
   return found == vars_.end() ? nullptr : found->second.get();
 }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/lookups.h"
+
 #include "ir/near_match.h"
 
 namespace trireme {
@@ -248,6 +250,7 @@ OpSchema& Registry::primitive(std::string type) {
 }
 
 const OpSchema* Registry::find(std::string_view type) const {
+  count_name_lookup();
   const auto row = rows_.find(type);
   return row == rows_.end() ? nullptr : row->second.get();
 }

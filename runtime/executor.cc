@@ -579,14 +579,18 @@ void Executor::drop_temporaries(const Program& program) {
   }
 }
 
-size_t Executor::arena_bytes(const Program& program) {
+Executor::ArenaBytes Executor::arena(const Program& program) {
   std::lock_guard lock(mutex_);
-  size_t bytes = 0;
+  ArenaBytes bytes;
   for (const auto& entry : cache_) {
     if (entry->key.program != program.id()) continue;
     std::lock_guard frames(entry->mutex);
-    for (const auto& frame : entry->idle) bytes += frame->arena_bytes();
-    if (entry->replicas) bytes += entry->replicas->arena_bytes();
+    for (const auto& frame : entry->idle) {
+      bytes.held += frame->arena_bytes();
+      bytes.live += frame->live_bytes();
+    }
+    if (entry->replicas) bytes.held += entry->replicas->arena_bytes();
+    if (entry->replicas) bytes.live += entry->replicas->live_bytes();
   }
   return bytes;
 }

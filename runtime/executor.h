@@ -82,7 +82,12 @@ class Executor {
                         RunOptions options = {});
   std::vector<PlanSignature> plans_of(const Program& program) const;  // those that have run
   void drop_temporaries(const Program& program);  // memory kept between steps of its plans
-  size_t arena_bytes(const Program& program);     // what that is now
+  // What that is now, and how much of it lives at one instruction at most.
+  struct ArenaBytes {
+    size_t held = 0, live = 0;
+  };
+  ArenaBytes arena(const Program& program);
+  size_t arena_bytes(const Program& program) { return arena(program).held; }
   // The plan that ran last for this program: passes, memory with its largest owners, kernels.
   std::string report(const Program& program) const;
   void close();  // later runs are refused; may be called again

@@ -112,6 +112,14 @@ int Frame::advance() {
   return -1;
 }
 
+size_t Frame::live_bytes() const {
+  size_t bytes = live_bytes_;
+  for (const auto& region : regions_) {
+    if (region) bytes += region->live_bytes();
+  }
+  return bytes;
+}
+
 size_t Frame::arena_bytes() const {
   size_t bytes = arena_ ? arena_->size() : 0;
   for (const auto& region : regions_) {

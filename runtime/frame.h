@@ -69,6 +69,8 @@ class Frame : public RunContext {
   uint64_t bound_scope() const { return bound_scope_id_; }
   size_t bind_count() const { return binds_; }  // segments bound so far
   size_t arena_bytes() const;                   // with those of regions
+  // The most bytes of arenas that live at one instruction: no plan can need fewer.
+  size_t live_bytes() const;
   size_t scratch_bytes() const { return scratch_ ? scratch_->size() : 0; }
   // As bound now: the memory with its largest owners, the kernels by op.
   std::string report() const;
@@ -138,6 +140,7 @@ class Frame : public RunContext {
   int64_t rows_ = 0;  // of a region's: how long the sequences are that its passes go through
   std::vector<size_t> arena_offset_;  // by slot
   std::shared_ptr<Buffer> arena_;     // of values that live within one segment
+  size_t live_bytes_ = 0;             // in it at once, at most
   std::shared_ptr<Buffer> scratch_;   // of the instruction that runs; as large as any asks for
 
   Scope* scope_ = nullptr;

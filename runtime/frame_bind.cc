@@ -274,6 +274,7 @@ void Frame::place_segment(size_t index) {
   if (slots.empty()) return;
   const MemoryPlan memory = plan_memory(intervals);
   check_memory(intervals, memory);
+  live_bytes_ = std::max(live_bytes_, memory.live_bytes);
   if (!arena_ || arena_->size() < memory.arena_bytes) arena_ = Buffer::allocate(memory.arena_bytes);
   for (int slot : slots) {
     arena_offset_[static_cast<size_t>(slot)] = memory.offsets[interval[static_cast<size_t>(slot)]];

@@ -56,7 +56,8 @@ std::string Frame::report() const {
     }
   }
   out << "memory\n  arena " << bytes_text(arena_bytes()) << " for values of " << bytes_text(values)
-      << ", scratch " << bytes_text(scratch_bytes()) << "\n";
+      << " (at most " << bytes_text(live_bytes()) << " at once), scratch "
+      << bytes_text(scratch_bytes()) << "\n";
   std::stable_sort(owners.begin(), owners.end(),
                    [](const Owner& a, const Owner& b) { return a.bytes > b.bytes; });
   for (size_t i = 0; i < std::min(owners.size(), kOwnersShown); ++i) {

@@ -497,6 +497,12 @@ std::string Replicas::report() const {
   return text;
 }
 
+size_t Replicas::live_bytes() const {
+  size_t bytes = update_frame_ ? update_frame_->live_bytes() : 0;
+  for (const auto& frame : frames_) bytes += frame->live_bytes();
+  return bytes;
+}
+
 size_t Replicas::arena_bytes() const {
   size_t bytes = update_frame_ ? update_frame_->arena_bytes() : 0;
   for (const auto& frame : frames_) bytes += frame->arena_bytes();

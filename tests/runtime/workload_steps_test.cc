@@ -1,9 +1,11 @@
-// A steady step of every benchmark workload asks for no memory.
+// A steady step of every benchmark workload: no memory asked for, nothing looked up by name, no
+// shape inferred, and an arena hardly larger than what lives at once.
 #include <gtest/gtest.h>
 
 #include <map>
 
 #include "bench/workloads.h"
+#include "core/lookups.h"
 #include "ir/unique_name.h"
 #include "layers/defaults.h"
 #include "runtime/feed_split.h"
@@ -34,12 +36,14 @@ struct SteadyWorkload {
     exe.run(*startup, {}, {}, {.scope = &scope});
   }
 
+  void run(int threads) { exe.run(*main, feeds, {}, {.scope = &scope, .threads = threads}); }
+
   // Whether there come to be steps, two in a row, that ask for nothing.
   bool settles(int threads) {
     int quiet = 0;
     for (int i = 0; i < kMostWarmSteps && quiet < 2; ++i) {
       const size_t before = heap_calls();
-      exe.run(*main, feeds, {}, {.scope = &scope, .threads = threads});
+      run(threads);
       quiet = heap_calls() == before ? quiet + 1 : 0;
     }
     return quiet == 2;
@@ -52,6 +56,26 @@ TEST_P(WorkloadSteps, AskForNoMemory) {
   SteadyWorkload work(GetParam());
   EXPECT_TRUE(work.settles(1)) << "one thread";
   EXPECT_TRUE(work.settles(2)) << "two threads";
+}
+
+TEST_P(WorkloadSteps, LookNothingUpAndInferNothing) {
+  SteadyWorkload work(GetParam());
+  work.run(2);
+  const size_t lookups = name_lookups();
+  const ExecutorCounters before = work.exe.counters();
+  work.run(2);
+  work.run(2);
+  EXPECT_EQ(name_lookups(), lookups);
+  EXPECT_EQ(work.exe.counters().binds, before.binds) << "shapes are inferred while binding";
+  EXPECT_EQ(work.exe.counters().compiles, before.compiles);
+}
+
+TEST_P(WorkloadSteps, NeedLittleMoreThanLivesAtOnce) {
+  SteadyWorkload work(GetParam());
+  work.run(1);
+  const Executor::ArenaBytes arena = work.exe.arena(*work.main);
+  EXPECT_GT(arena.live, 0u);
+  EXPECT_LE(static_cast<double>(arena.held), 1.05 * static_cast<double>(arena.live));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, WorkloadSteps, ::testing::ValuesIn(bench::workload_names()),
