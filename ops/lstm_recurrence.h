@@ -202,25 +202,27 @@ void LstmRecurrence<T>::cell_backward(const T* gates, const T* peep, const T* c_
     vectorised([=] {
       for (int64_t j = 0; j < d; ++j) {
         const T g = gates[j], i = gates[d + j], f = gates[2 * d + j], o = gates[3 * d + j];
-        const T d_o = dh[j] * active[j] * slope(decltype(of_gate)::value, o);
-        T all =
-            dc[j] + dh[j] * o * slope(decltype(of_cell)::value, active[j]) + d_o * peep[2 * d + j];
+        const T d_o = dh[j] * active[j] * slope<T>(of_gate, o);
+        T all = dc[j] + dh[j] * o * slope<T>(of_cell, active[j]) + d_o * peep[2 * d + j];
         all = was_clipped(c[j], clip) ? T{0} : all;
-        const T d_i = all * g * slope(decltype(of_gate)::value, i);
-        const T d_f = all * c_old[j] * slope(decltype(of_gate)::value, f);
+        const T d_i = all * g * slope<T>(of_gate, i);
+        const T d_f = all * c_old[j] * slope<T>(of_gate, f);
         dc[j] = all * f + d_i * peep[j] + d_f * peep[d + j];
-        dsums[j] = all * i * slope(decltype(of_candidate)::value, g);
+        dsums[j] = all * i * slope<T>(of_candidate, g);
         dsums[d + j] = d_i;
         dsums[2 * d + j] = d_f;
         dsums[3 * d + j] = d_o;
       }
     });
   };
-  with_activation(gate, [&](auto of_gate) {
-    with_activation(cell, [&](auto of_cell) {
-      with_activation(candidate, [&](auto of_candidate) { run(of_gate, of_cell, of_candidate); });
-    });
-  });
+  // The usual activations get a loop of their own; it alone is fast.
+  constexpr std::integral_constant<Activation, Activation::sigmoid> sigmoid;
+  constexpr std::integral_constant<Activation, Activation::tanh> tanh;
+  if (gate == sigmoid && cell == tanh && candidate == tanh) {
+    run(sigmoid, tanh, tanh);
+  } else {
+    run(gate, cell, candidate);
+  }
   if (!peephole) return;
   vectorised([=] {
     for (int64_t j = 0; j < d; ++j) {

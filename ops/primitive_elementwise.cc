@@ -121,19 +121,23 @@ void binary_run(R* out, const T* a, int64_t a_step, const T* b, int64_t b_step, 
     wide_if_float<T>([=] {
       for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(f(a[i], b[i]));
     });
-  } else if (a_step == 1 && b_step == 0) {
-    wide_if_float<T>([=, fixed = *b] {
-      for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(f(a[i], fixed));
-    });
-  } else if (a_step == 0 && b_step == 1) {
-    wide_if_float<T>([=, fixed = *a] {
-      for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(f(fixed, b[i]));
-    });
-  } else {
-    for (int64_t i = 0; i < n; ++i) {
-      out[i] = static_cast<R>(f(a[i * a_step], b[i * b_step]));
+    return;
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    if (a_step == 1 && b_step == 0) {
+      vectorised([=, fixed = *b] {
+        for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(f(a[i], fixed));
+      });
+      return;
+    }
+    if (a_step == 0 && b_step == 1) {
+      vectorised([=, fixed = *a] {
+        for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(f(fixed, b[i]));
+      });
+      return;
     }
   }
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(f(a[i * a_step], b[i * b_step]));
 }
 
 template <class T, class R, class F>
