@@ -13,6 +13,11 @@ if(TRIREME_CCACHE AND TRIREME_GROUPED)
   endif()
 endif()
 
+if(TRIREME_GROUPED AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # It gathers garbage once a group takes 1 GB: a tenth of the time for a quarter more memory.
+  add_compile_options("SHELL:--param ggc-min-heapsize=1000000")
+endif()
+
 if(TRIREME_SANITIZE)
   add_compile_options(-fsanitize=${TRIREME_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${TRIREME_SANITIZE})
@@ -21,13 +26,11 @@ endif()
 # Linked privately by every target we wrote; generated code does not link it.
 add_library(trireme_own_code INTERFACE)
 target_compile_options(trireme_own_code INTERFACE
-  # Every op rounds by itself: no multiply-add across what the source keeps apart.
+  # An op's result is rounded before the next op reads it, on every machine: a * b + c stays two steps.
   -ffp-contract=off
   -Wall -Wextra -Wnon-virtual-dtor -Woverloaded-virtual -Wextra-semi -Wpointer-arith -Wvla
   # Designated initialisers leave fields at their defaults on purpose.
   -Wno-missing-field-initializers)
-# An op's result is rounded before the next op reads it, on every machine: a * b + c stays two steps.
-target_compile_options(trireme_own_code INTERFACE -ffp-contract=off)
 if(TRIREME_WERROR)
   target_compile_options(trireme_own_code INTERFACE -Werror)
 endif()

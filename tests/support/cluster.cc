@@ -12,7 +12,7 @@ namespace trireme::testing {
 namespace {
 
 using Strings = std::vector<std::string>;
-using Kind = Message::Kind;
+using MessageKind = Message::Kind;
 
 template <class T>
 T attr_of(const OpSpec& op, const std::string& name, T otherwise = {}) {
@@ -39,8 +39,7 @@ bool talks_to_servers(const OpSpec& op) {
 
 Variable copy_of(const Scope& scope, const std::string& name) {
   const Variable* value = scope.find(name);
-  if (!value || value->kind() == trireme::Kind::none)
-    throw InternalError("nothing to send: " + name);
+  if (!value || value->kind() == Kind::none) throw InternalError("nothing to send: " + name);
   Variable copy;
   copy.copy_from(*value);
   return copy;
@@ -59,7 +58,7 @@ Tensor rows_between(const Tensor& whole, int64_t begin, int64_t end) {
 // Rows [begin, end) of a value, counted from 0 again.
 Variable section(const Variable& value, int64_t begin, int64_t end) {
   Variable part;
-  if (value.kind() == trireme::Kind::dense) {
+  if (value.kind() == Kind::dense) {
     part.tensor() = rows_between(value.tensor(), begin, end);
     return part;
   }
@@ -157,8 +156,8 @@ int TestServer::block_of(const std::string& grad) const {
 }
 
 bool TestServer::must_wait(const Message& message) const {
-  const bool asks = message.kind == Kind::get || message.kind == Kind::fetch_barrier;
-  const bool tells = message.kind == Kind::send || message.kind == Kind::send_barrier;
+  const bool asks = message.kind == MessageKind::get || message.kind == MessageKind::fetch_barrier;
+  const bool tells = message.kind == MessageKind::send || message.kind == MessageKind::send_barrier;
   return sync_ && ((asks && phase_ == Phase::send) || (tells && phase_ == Phase::get));
 }
 
@@ -182,7 +181,7 @@ bool TestServer::handle() {
 
 void TestServer::take(Message& message) {
   switch (message.kind) {
-    case Kind::send:
+    case MessageKind::send:
       scope_.var(message.name).clear();
       scope_.var(message.name).copy_from(message.value);
       if (sync_) return;
@@ -193,19 +192,19 @@ void TestServer::take(Message& message) {
         run_block(block);
       }
       return;
-    case Kind::notify: {
+    case MessageKind::notify: {
       Tensor& count = scope_.var(message.name).tensor();
       count.data<int64_t>()[0] += message.value.tensor().data<int64_t>()[0];
       run_block(serve_->attr<int32_t>("lr_decay_block_id"));
       return;
     }
-    case Kind::get:
-    case Kind::read:
+    case MessageKind::get:
+    case MessageKind::read:
       return answer(message);
-    case Kind::send_barrier:
+    case MessageKind::send_barrier:
       if (sync_ && ++sent_ == fanin_) end_of_phase();
       return;
-    case Kind::fetch_barrier:
+    case MessageKind::fetch_barrier:
       if (sync_ && ++fetched_ == fanin_) end_of_phase();
       return;
   }
@@ -318,7 +317,7 @@ bool TestTrainer::advance() {
     const OpSpec& op = std::get<OpSpec>(parts[next_]);
     if (!asked_) ask(op);
     asked_ = true;
-    const auto came = [](const Variable& answer) { return answer.kind() != trireme::Kind::none; };
+    const auto came = [](const Variable& answer) { return answer.kind() != Kind::none; };
     if (!std::ranges::all_of(answers_, came)) return false;
     take_answers(op);
     answers_.clear();
@@ -345,7 +344,7 @@ void TestTrainer::ask(const OpSpec& op) {
     if (notifies) {
       for (const std::string& endpoint : epmap) {
         post(endpoint,
-             {.kind = Kind::notify, .name = names[0], .value = copy_of(scope_, names[0])});
+             {.kind = MessageKind::notify, .name = names[0], .value = copy_of(scope_, names[0])});
       }
     } else if (remote.empty()) {
       for (size_t i = 0; i < names.size(); ++i) {
@@ -367,14 +366,16 @@ void TestTrainer::ask(const OpSpec& op) {
         op.type == "distributed_lookup_table" ? attr_of<Strings>(op, "endpoints") : epmap;
     std::vector<Message> questions;
     for (const std::string& name : names) {
-      questions.push_back({.kind = table ? Kind::read : Kind::get, .name = name, .value = {}});
+      questions.push_back(
+          {.kind = table ? MessageKind::read : MessageKind::get, .name = name, .value = {}});
     }
     ask_for(servers, std::move(questions));
   } else {
     const bool sends = op.type == "send_barrier";
     for (const std::string& endpoint : attr_of<Strings>(op, "endpoints")) {
-      post(endpoint,
-           {.kind = sends ? Kind::send_barrier : Kind::fetch_barrier, .name = {}, .value = {}});
+      post(endpoint, {.kind = sends ? MessageKind::send_barrier : MessageKind::fetch_barrier,
+                      .name = {},
+                      .value = {}});
     }
   }
 }
