@@ -82,14 +82,20 @@ struct Executor::Key {
     return true;
   }
 
-  // The same question for a run on one device, without making a key of it: every step asks.
-  bool matches(const Program& asked, const Feeds& fed, const std::vector<std::string>& fetched,
+  // The same question without making a key of it: every step asks.
+  bool matches(const Program& asked, std::span<const Feeds> fed,
+               const std::vector<std::string>& fetched, const ParallelOptions& asked_parallel,
                const RunOptions& options) const {
-    if (program != asked.id() || version != asked.version() || replicated() ||
-        prune != options.use_prune || keep_optimizers != options.keep_optimizers ||
-        feeds.size() != fed.size() || fetches != fetched || passes_off != options.passes_off) {
-      return false;
-    }
+    return program == asked.id() && version == asked.version() && parallel == asked_parallel &&
+           devices == static_cast<int>(fed.size()) && prune == options.use_prune &&
+           keep_optimizers == options.keep_optimizers && fetches == fetched &&
+           passes_off == options.passes_off &&
+           std::all_of(fed.begin(), fed.end(), [this](const Feeds& one) { return takes(one); });
+  }
+
+ private:
+  bool takes(const Feeds& fed) const {
+    if (feeds.size() != fed.size()) return false;
     auto it = fed.begin();
     for (const auto& [name, facts] : feeds) {
       const Tensor& tensor = it->second;
@@ -101,8 +107,6 @@ struct Executor::Key {
     }
     return true;
   }
-
- private:
   static bool same(const FeedFacts& a, const FeedFacts& b) {
     return a.dtype == b.dtype && a.shape == b.shape;
   }
@@ -283,11 +287,13 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
 }
 
 // The plan that ran last, or null when it is not for this call.
-std::shared_ptr<Executor::Compiled> Executor::latest(const Program& program, const Feeds& feeds,
+std::shared_ptr<Executor::Compiled> Executor::latest(const Program& program,
+                                                     std::span<const Feeds> feeds,
                                                      const std::vector<std::string>& fetches,
+                                                     const ParallelOptions& parallel,
                                                      const RunOptions& options) const {
   std::lock_guard lock(mutex_);
-  if (cache_.empty() || !cache_.front()->key.matches(program, feeds, fetches, options))
+  if (cache_.empty() || !cache_.front()->key.matches(program, feeds, fetches, parallel, options))
     return nullptr;
   return cache_.front();
 }
@@ -305,12 +311,6 @@ RunSettings Executor::settings_for(const RunOptions& options) {
 }
 
 namespace {
-
-std::vector<Variable> inputs_for(const std::vector<std::string>& names, const Feeds& feeds) {
-  std::vector<Variable> inputs(names.size());
-  for (size_t i = 0; i < names.size(); ++i) inputs[i].tensor() = feeds.at(names[i]);
-  return inputs;
-}
 
 // FLAGS_check_passes: whoever looks for a wrong number pays for every plan a few more runs.
 void warn_of_differing_passes(const Program& program, const Feeds& feeds, const Scope& scope) {
@@ -382,11 +382,11 @@ std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
   Feeds checked;
   const Feeds* given = &feeds;
   std::shared_ptr<Compiled> compiled =
-      all_whole(feeds) ? latest(program, feeds, fetches, options) : nullptr;
+      all_whole(feeds) ? latest(program, {&feeds, 1}, fetches, {}, options) : nullptr;
   if (!compiled) {
     checked = check_feeds(program, feeds);
     given = &checked;
-    compiled = latest(program, checked, fetches, options);
+    compiled = latest(program, {&checked, 1}, fetches, {}, options);
   }
   if (!compiled) {
     const size_t before = counters().compiles;
@@ -419,31 +419,42 @@ std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
 // A plan for several devices, and what they are fed.
 struct Executor::Prepared {
   std::shared_ptr<Compiled> compiled;
-  std::vector<std::vector<Variable>> inputs;  // by device
-  std::vector<int64_t> samples;
+  const std::vector<Feeds>& feeds;  // by device, the caller's
+  std::vector<Feeds> checked = {};  // the same; empty where they need no second look
+
+  const std::vector<Feeds>& given() const { return checked.empty() ? feeds : checked; }
+  void feed(const Program& program) const {
+    for (size_t device = 0; device < feeds.size(); ++device) {
+      const Feeds& one = given()[device];
+      const int number = static_cast<int>(device);
+      for (size_t i = 0; i < compiled->feed_names.size(); ++i) {
+        compiled->replicas->feed(number, i, one.at(compiled->feed_names[i]));
+      }
+      compiled->replicas->set_samples(number, samples_fed(program, one));
+    }
+  }
 };
 
 Executor::Prepared Executor::ready(const Program& program, const std::vector<Feeds>& feeds,
                                    const std::vector<std::string>& fetches,
                                    const ParallelOptions& parallel, const RunOptions& options) {
-  std::vector<Feeds> checked;
+  Prepared made{.compiled = nullptr, .feeds = feeds};
+  if (std::all_of(feeds.begin(), feeds.end(), all_whole)) {
+    made.compiled = latest(program, feeds, fetches, parallel, options);
+  }
+  if (made.compiled) return made;
   for (size_t i = 0; i < feeds.size(); ++i) {
-    checked.push_back(check_feeds(program, feeds[i]));
-    for (const auto& [name, tensor] : checked.front()) {
-      if (!checked.back().contains(name)) {
+    made.checked.push_back(check_feeds(program, feeds[i]));
+    for (const auto& [name, tensor] : made.checked.front()) {
+      if (!made.checked.back().contains(name)) {
         throw Error(cat("device ", i, " is not fed ", name, ", which device 0 is"))
             .fix("feed the same names to every device");
       }
     }
   }
-  Key key = key_of(program, checked, fetches, options);
+  Key key = key_of(program, made.checked, fetches, options);
   key.parallel = parallel;
-  Prepared made;
   made.compiled = compiled_for(program, std::move(key), options);
-  for (const Feeds& device : checked) {
-    made.inputs.push_back(inputs_for(made.compiled->feed_names, device));
-    made.samples.push_back(samples_fed(program, device));
-  }
   return made;
 }
 
@@ -475,11 +486,15 @@ PlanSignature Executor::prepare(const Program& program, const std::vector<Feeds>
   PlanSignature signature{.fetches = fetches, .feeds = {}, .digest = {}};
   if (compiled.replicas) {
     std::lock_guard one_at_a_time(compiled.mutex);
-    compiled.replicas->bind(made.inputs, made.samples, scope, settings);
+    made.feed(program);
+    compiled.replicas->bind(scope, settings);
     signature.digest = compiled.replicas->digest();
   } else {
     std::unique_ptr<Frame> frame = compiled.take(scope.id());
-    frame->bind(made.inputs.front(), scope, settings);
+    for (size_t i = 0; i < compiled.feed_names.size(); ++i) {
+      frame->feed(i, made.given().front().at(compiled.feed_names[i]));
+    }
+    frame->bind(scope, settings);
     signature.digest = frame->digest();
     compiled.give_back(std::move(frame));
   }
@@ -535,15 +550,16 @@ std::vector<Replicas::Result> Executor::run_parallel(const Program& program,
     return results;
   }
   Prepared made = ready(program, feeds, fetches, parallel, options);
-  const std::shared_ptr<Compiled>& compiled = made.compiled;
+  Compiled& compiled = *made.compiled;
   Scope& scope = options.scope ? *options.scope : global_scope();
   RunSettings settings = settings_for(options);
   std::vector<Replicas::Result> results;
-  locked(scope, compiled->replicas->writes_states(), [&] {
-    std::lock_guard one_at_a_time(compiled->mutex);
+  locked(scope, compiled.replicas->writes_states(), [&] {
+    std::lock_guard one_at_a_time(compiled.mutex);
+    made.feed(program);
     TeamLease lease(options.threads > 0 ? options.threads : num_threads());
     settings.team = &lease;
-    results = compiled->replicas->run(made.inputs, made.samples, scope, settings);
+    results = compiled.replicas->run(scope, settings);
   });
   return results;
 }

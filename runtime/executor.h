@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -100,8 +101,9 @@ class Executor {
   Feeds check_feeds(const Program& program, const Feeds& feeds) const;
   Key key_of(const Program& program, const std::vector<Feeds>& feeds,
              const std::vector<std::string>& fetches, const RunOptions& options) const;
-  std::shared_ptr<Compiled> latest(const Program& program, const Feeds& feeds,
+  std::shared_ptr<Compiled> latest(const Program& program, std::span<const Feeds> feeds,
                                    const std::vector<std::string>& fetches,
+                                   const ParallelOptions& parallel,
                                    const RunOptions& options) const;
   RunSettings settings_for(const RunOptions& options);
   void check_can_run(const Program& program) const;

@@ -41,17 +41,7 @@ Frame::Frame(const Plan& plan)
   }
 }
 
-void Frame::feed(size_t number, const Tensor& tensor) {
-  at(plan_.graph.feeds[number].value).tensor() = tensor;
-}
-
-void Frame::begin(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings) {
-  promise(feeds.size() == plan_.graph.feeds.size(), "one value per feed");
-  for (size_t i = 0; i < feeds.size(); ++i) at(plan_.graph.feeds[i].value) = feeds[i];
-  begin_fed(scope, settings);
-}
-
-void Frame::begin_fed(Scope& scope, const RunSettings& settings) {
+void Frame::begin(Scope& scope, const RunSettings& settings) {
   settings_ = &settings;
   next_poll_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
   step_ = scope.step().load(std::memory_order_relaxed);
@@ -67,14 +57,8 @@ void Frame::set_replica(int number, std::vector<Draw> draws) {
   draws_ = std::move(draws);
 }
 
-void Frame::run(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings) {
-  begin(feeds, scope, settings);
-  run_segments();
-  finish();
-}
-
 void Frame::run(Scope& scope, const RunSettings& settings) {
-  begin_fed(scope, settings);
+  begin(scope, settings);
   run_segments();
   finish();
 }

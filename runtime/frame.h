@@ -40,14 +40,14 @@ class Frame : public RunContext {
  public:
   explicit Frame(const Plan& plan);
 
-  // Feeds by the plan's feed numbers; their memory is only read. Binds what is not bound yet.
-  void run(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings);
-  // The same in two calls, without a list: each feed, then the run.
-  void feed(size_t number, const Tensor& tensor);
+  // A run: feeds by the plan's feed numbers, whose memory is only read, then the rest. Binds what
+  // is not bound yet.
+  Variable& fed(size_t number) { return at(plan_.graph.feeds[number].value); }
+  void feed(size_t number, const Tensor& tensor) { fed(number).tensor() = tensor; }
   void run(Scope& scope, const RunSettings& settings);
   // The same in parts, for replicas: after begin, advance runs up to the next instruction where
   // replicas exchange values and returns its number; -1 when all have run, and then comes finish.
-  void begin(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings);
+  void begin(Scope& scope, const RunSettings& settings);
   int advance();
   void finish();
   const Tensor& offered(int exchange) const { return bound_[exchange].ins[0]->tensor(); }
@@ -56,8 +56,8 @@ class Frame : public RunContext {
   void set_replica(int number, std::vector<Draw> draws);
   // Looked up before the scope's, by every later bind; must outlive the frame.
   void use_local_states(LocalStates* states) { local_states_ = states; }
-  // Only binds, as far as shapes are known before the run.
-  void bind(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings);
+  // Only binds what is fed, as far as shapes are known before the run.
+  void bind(Scope& scope, const RunSettings& settings);
   // After bind: what is known of a value. After run: what a kept value holds.
   const ValueInfo& facts(int value) const { return facts_[value]; }
   // After bind: its shape is that of the coming run, not one that another run left behind.
@@ -97,7 +97,6 @@ class Frame : public RunContext {
     bool cut = false;  // worth sharing out: by shape alone, whoever runs it
   };
 
-  void begin_fed(Scope& scope, const RunSettings& settings);
   void bind_slots(Scope& scope);
   bool entry_facts_changed();
   void bind_segment(size_t index);

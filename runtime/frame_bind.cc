@@ -120,8 +120,8 @@ bool Frame::entry_facts_changed() {
   return changed;
 }
 
-void Frame::bind(const std::vector<Variable>& feeds, Scope& scope, const RunSettings& settings) {
-  begin(feeds, scope, settings);
+void Frame::bind(Scope& scope, const RunSettings& settings) {
+  begin(scope, settings);
   if (!plan_.segments.empty() && plan_.segments[0].reads_values.empty() && !segment_bound_[0]) {
     bind_segment(0);
   }

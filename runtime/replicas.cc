@@ -21,7 +21,7 @@ void add_slice(T* sum, const T* term, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) sum[i] += term[i];
 }
 
-void add_dense(Tensor& sum, const Tensor& term, int part, int parts) {
+void add_dense(const Tensor& sum, const Tensor& term, int part, int parts) {
   const int64_t n = sum.numel();
   const int64_t begin = n * part / parts, end = n * (part + 1) / parts;
   switch (sum.dtype()) {
@@ -48,25 +48,6 @@ void multiply(Tensor tensor, double factor) {
   }
 }
 
-// Rows of all replicas one after another, then equal rows added up: it never becomes dense.
-SelectedRows sum_rows(const std::vector<const SelectedRows*>& terms) {
-  SelectedRows all;
-  all.height = terms.front()->height;
-  Shape shape = terms.front()->value.shape();
-  int64_t rows = 0;
-  for (const SelectedRows* term : terms) rows += static_cast<int64_t>(term->rows.size());
-  shape[0] = rows;
-  all.value = Tensor(terms.front()->value.dtype(), shape);
-  size_t at = 0;
-  for (const SelectedRows* term : terms) {
-    all.rows.insert(all.rows.end(), term->rows.begin(), term->rows.end());
-    const auto bytes = term->value.bytes();
-    if (!bytes.empty()) std::memcpy(all.value.bytes().data() + at, bytes.data(), bytes.size());
-    at += bytes.size();
-  }
-  return merge_rows(all);
-}
-
 template <class T>
 void weighted_mean(const std::vector<Tensor*>& copies, const std::vector<double>& weights) {
   for (int64_t i = 0; i < copies[0]->numel(); ++i) {
@@ -79,11 +60,12 @@ void weighted_mean(const std::vector<Tensor*>& copies, const std::vector<double>
 }
 
 // ((g0 + g1) + (g2 + g3)) + ...: the sums of halves, quarters and so on are the same for any number
-// of workers. Replica 0's memory takes the sum, the others' is written to on the way.
-void add_tree(std::vector<Tensor>& terms, int part, int parts) {
-  for (size_t stride = 1; stride < terms.size(); stride *= 2) {
-    for (size_t i = 0; i + stride < terms.size(); i += 2 * stride) {
-      add_dense(terms[i], terms[i + stride], part, parts);
+// of workers. The first term's memory takes the sum, the others' is written to on the way.
+template <class Term>
+void add_tree(size_t terms, Term term, int part, int parts) {
+  for (size_t stride = 1; stride < terms; stride *= 2) {
+    for (size_t i = 0; i + stride < terms; i += 2 * stride) {
+      add_dense(term(i), term(i + stride), part, parts);
     }
   }
 }
@@ -144,7 +126,16 @@ Replicas::Replicas(ParallelGraphs graphs, int devices, const Options& options)
     for (int i = 1; i < devices; ++i) states_[i][state.name];
   }
   frames_.resize(static_cast<size_t>(devices));
+  samples_.resize(static_cast<size_t>(devices));
+  met_.resize(static_cast<size_t>(devices));
+  used_.shares.resize(static_cast<size_t>(devices));
   drop_temporaries();
+}
+
+void Replicas::feed(int device, size_t number, const Tensor& tensor) {
+  const int weight_at = graphs_.loss_weight_feed;
+  const bool behind = weight_at >= 0 && number >= static_cast<size_t>(weight_at);
+  frames_[device]->feed(behind ? number + 1 : number, tensor);
 }
 
 // Every replica starts a step from the run scope's values, whoever wrote them last.
@@ -165,27 +156,27 @@ void Replicas::copy_states(Scope& scope) {
 
 namespace {
 
-std::vector<double> shares_of(std::vector<double> amounts) {
+void make_shares(std::vector<double>& amounts) {
   const double all = std::accumulate(amounts.begin(), amounts.end(), 0.0);
   for (double& amount : amounts)
     amount = all > 0 ? amount / all : 1.0 / static_cast<double>(amounts.size());
-  return amounts;
 }
 
 }  // namespace
 
 // A replica's share of what the loss averages over: elements of the mean's operand where its size
 // is known before the run, else samples.
-Replicas::Weights Replicas::weights(const std::vector<int64_t>& samples) const {
+void Replicas::find_weights() {
   const int averaged = graphs_.averaged_value;
   const bool known = averaged >= 0 && std::all_of(frames_.begin(), frames_.end(), [&](auto& frame) {
                        return frame->known_before_run(averaged);
                      });
-  std::vector<double> amounts(samples.begin(), samples.end());
-  for (size_t i = 0; known && i < frames_.size(); ++i) {
-    amounts[i] = static_cast<double>(frames_[i]->facts(averaged).shape.count());
+  for (size_t i = 0; i < frames_.size(); ++i) {
+    used_.shares[i] =
+        static_cast<double>(known ? frames_[i]->facts(averaged).shape.count() : samples_[i]);
   }
-  return {.shares = shares_of(std::move(amounts)), .exact = known || averaged < 0};
+  make_shares(used_.shares);
+  used_.exact = known || averaged < 0;
 }
 
 namespace {
@@ -201,74 +192,66 @@ RunSettings settings_of_one(const RunSettings& settings) {
 
 }  // namespace
 
-// The feeds with the loss's weight among them. All frames are bound: sizes decide the weights.
-std::vector<std::vector<Variable>> Replicas::weighted_inputs(
-    const std::vector<std::vector<Variable>>& feeds, const std::vector<int64_t>& samples,
-    Scope& scope, const RunSettings& alone, Weights& used) {
-  std::vector<std::vector<Variable>> inputs = feeds;
+// With the loss's weight among the feeds. All frames are bound: sizes decide the weights.
+void Replicas::bind_weighted(Scope& scope, const RunSettings& alone) {
   const int weight_at = graphs_.loss_weight_feed;
-  for (auto& input : inputs) {
-    if (weight_at < 0) break;
-    input.insert(input.begin() + weight_at, Variable());
+  if (weight_at >= 0 && loss_weights_.empty()) {
     const ValueInfo& info = replica_->graph.values[replica_->graph.feeds[weight_at].value].info;
-    input[weight_at].tensor() = filled(info.dtype, {1}, 1.0);
+    for (size_t i = 0; i < frames_.size(); ++i) {
+      loss_weights_.push_back(filled(info.dtype, {1}, 1.0));
+    }
   }
-  for (size_t i = 0; i < frames_.size(); ++i) frames_[i]->bind(inputs[i], scope, alone);
-  used = weights(samples);
-  for (size_t i = 0; weight_at >= 0 && options_.weighted && i < frames_.size(); ++i) {
-    Tensor& weight = inputs[i][weight_at].tensor();
-    weight = filled(weight.dtype(), {1}, used.shares[i]);
+  for (size_t i = 0; i < frames_.size(); ++i) {
+    if (weight_at >= 0) frames_[i]->feed(static_cast<size_t>(weight_at), loss_weights_[i]);
+    frames_[i]->bind(scope, alone);
   }
-  return inputs;
+  find_weights();
+  for (size_t i = 0; i < loss_weights_.size() && options_.weighted; ++i) {
+    fill(loss_weights_[i], used_.shares[i], 0, 1);
+  }
 }
 
-void Replicas::bind(const std::vector<std::vector<Variable>>& feeds,
-                    const std::vector<int64_t>& samples, Scope& scope,
-                    const RunSettings& settings) {
+void Replicas::bind(Scope& scope, const RunSettings& settings) {
   copy_states(scope);
-  Weights used;
-  weighted_inputs(feeds, samples, scope, settings_of_one(settings), used);
+  bind_weighted(scope, settings_of_one(settings));
 }
 
-std::vector<Replicas::Result> Replicas::run(const std::vector<std::vector<Variable>>& feeds,
-                                            const std::vector<int64_t>& samples, Scope& scope,
-                                            const RunSettings& settings) {
+std::vector<Replicas::Result> Replicas::run(Scope& scope, const RunSettings& settings) {
   try {
-    return step(feeds, samples, scope, settings);
+    return step(scope, settings);
   } catch (...) {
     drop_temporaries();
     throw;
   }
 }
 
-std::vector<Replicas::Result> Replicas::step(const std::vector<std::vector<Variable>>& feeds,
-                                             const std::vector<int64_t>& samples, Scope& scope,
-                                             const RunSettings& settings) {
+std::vector<Replicas::Result> Replicas::step(Scope& scope, const RunSettings& settings) {
   copy_states(scope);
   const RunSettings alone = settings_of_one(settings);
-  Weights used;
-  const auto inputs = weighted_inputs(feeds, samples, scope, alone, used);
-  if (!used.exact && options_.weighted) refuse_nonlinear();
+  bind_weighted(scope, alone);
+  if (!used_.exact && options_.weighted) refuse_nonlinear();
   place_draws();
-  run_replicas(inputs, alone, scope, settings.team ? settings.team->team() : nullptr);
+  run_replicas(alone, scope, settings.team ? settings.team->team() : nullptr);
   std::vector<std::vector<Variable>> fetched;
-  for (const auto& frame : frames_) fetched.push_back(frame->take_fetches());
+  for (size_t i = 0; i < frames_.size() && !replica_->graph.fetches.empty(); ++i) {
+    fetched.push_back(frames_[i]->take_fetches());
+  }
 
-  if (!used.exact && options_.weighted) correct_weights(used);
-  const std::vector<double>& shares = used.shares;
+  if (!used_.exact && options_.weighted) correct_weights();
   std::vector<Variable> once;
   if (update_) {
-    std::vector<Variable> sums(graphs_.gradients);
-    sum_gradients(sums, settings);
-    for (int number : graphs_.passed) sums.push_back(common_feed(number, feeds));
-    update_frame_->run(sums, scope, settings);
+    sum_gradients(settings);
+    for (size_t i = 0; i < graphs_.passed.size(); ++i) {
+      update_frame_->feed(graphs_.gradients + i, common_feed(graphs_.passed[i]));
+    }
+    update_frame_->run(scope, settings);
     once = update_frame_->take_fetches();
   }
-  merge_states(scope, shares);
+  merge_states(scope);
 
   std::vector<Result> results;
   for (const auto& fetch : graphs_.fetches) {
-    Result result{.by_device = {}, .shares = shares};
+    Result result{.by_device = {}, .shares = used_.shares};
     for (size_t i = 0; i < frames_.size(); ++i) {
       result.by_device.push_back(fetch.once ? once[fetch.index]
                                             : std::move(fetched[i][fetch.index]));
@@ -294,30 +277,33 @@ void Replicas::refuse_nonlinear() const {
 // What the loss averages over may be known only after the run, as the steps of a loop are.
 // Gradients are in proportion to the loss's gradient, so those of each replica are brought to the
 // right share.
-void Replicas::correct_weights(Weights& used) {
+void Replicas::correct_weights() {
   std::vector<double> elements;
   for (const auto& frame : frames_) {
     const Shape& shape = frame->facts(graphs_.averaged_value).shape;
     if (!shape.known()) return;
     elements.push_back(static_cast<double>(shape.count()));
   }
-  const std::vector<double> right = shares_of(std::move(elements));
+  make_shares(elements);
+  const std::vector<double>& right = elements;
   for (size_t r = 0; r < frames_.size(); ++r) {
-    const double factor = used.shares[r] > 0 ? right[r] / used.shares[r] : 1;
+    const double factor = used_.shares[r] > 0 ? right[r] / used_.shares[r] : 1;
     if (std::abs(factor - 1) < 1e-12) continue;
     for (size_t g = 0; g < graphs_.gradients; ++g) {
       const Variable& gradient = frames_[r]->value(replica_->graph.kept[g]);
       multiply(gradient.kind() == Kind::rows ? gradient.rows().value : gradient.tensor(), factor);
     }
   }
-  used.shares = right;
-  used.exact = true;
+  used_.shares = right;
+  used_.exact = true;
 }
 
 // Numbers are drawn by a row's place in the whole batch, so that they do not depend on the number
 // of replicas; where rows are not those of the batch, or not known yet, each replica draws its own.
 void Replicas::place_draws() {
-  if (random_.empty()) return;
+  size_t binds = 0;
+  for (const auto& frame : frames_) binds += frame->bind_count();
+  if (random_.empty() || std::exchange(placed_binds_, binds) == binds) return;
   std::vector<std::vector<RunContext::Draw>> draws(frames_.size());
   for (size_t r = 0; r < frames_.size(); ++r) {
     draws[r].assign(replica_->instructions.size(), {.before = 0, .replica = r});
@@ -346,18 +332,17 @@ void Replicas::place_draws() {
 // Up to the next place where replicas exchange values, each by whoever is free; then the exchange;
 // and so on. More replicas than workers only take more turns. The first error stops all of them at
 // their next instruction, and is the one the caller sees.
-void Replicas::run_replicas(const std::vector<std::vector<Variable>>& inputs,
-                            const RunSettings& settings, Scope& scope, Team* team) {
+void Replicas::run_replicas(const RunSettings& settings, Scope& scope, Team* team) {
   std::atomic<bool> failed{false};
   std::mutex mutex;
   std::exception_ptr first;
   RunSettings alone = settings;
   alone.stop = &failed;
-  for (size_t i = 0; i < frames_.size(); ++i) frames_[i]->begin(inputs[i], scope, alone);
-  std::vector<int> met(frames_.size(), -1);
+  for (const auto& frame : frames_) frame->begin(scope, alone);
+  std::fill(met_.begin(), met_.end(), -1);
   const auto go_on = [&](int i) {
     try {
-      met[i] = frames_[i]->advance();
+      met_[i] = frames_[i]->advance();
     } catch (const RunStopped&) {
     } catch (...) {
       std::lock_guard lock(mutex);
@@ -367,14 +352,15 @@ void Replicas::run_replicas(const std::vector<std::vector<Variable>>& inputs,
   };
   while (true) {
     if (team) {
-      team->run(devices(), go_on);
+      team->run(devices(), std::ref(go_on));
     } else {
       for (int i = 0; i < devices(); ++i) go_on(i);
     }
     if (first) std::rethrow_exception(first);
-    promise(std::count(met.begin(), met.end(), met[0]) == devices(), "replicas meet in one place");
-    if (met[0] < 0) break;
-    exchange(met[0]);
+    promise(std::count(met_.begin(), met_.end(), met_[0]) == devices(),
+            "replicas meet in one place");
+    if (met_[0] < 0) break;
+    exchange(met_[0]);
   }
   for (const auto& frame : frames_) frame->finish();
 }
@@ -401,65 +387,113 @@ void Replicas::exchange(int instruction) {
   }
 }
 
-void Replicas::sum_gradients(std::vector<Variable>& sums, const RunSettings& settings) {
-  const auto& kept = replica_->graph.kept;
+const Tensor& Replicas::gradient(size_t device, size_t number) {
+  return std::as_const(frames_[device]->value(replica_->graph.kept[number])).tensor();
+}
+
+// The rows of all replicas, each once, ascending; what they hold for one row is added up in the
+// order of the replicas. It never becomes dense.
+void Replicas::sum_rows(size_t number) {
+  const auto term = [&](size_t device) -> const SelectedRows& {
+    return frames_[device]->value(replica_->graph.kept[number]).rows();
+  };
+  Variable& taker = update_frame_->fed(number);
+  if (taker.kind() != Kind::rows) taker.clear();
+  SelectedRows& sum = taker.rows();
+  named_.clear();
+  for (size_t device = 0; device < frames_.size(); ++device) {
+    const std::vector<int64_t>& rows = term(device).rows;
+    for (size_t i = 0; i < rows.size(); ++i) named_.push_back({rows[i], device, i});
+  }
+  std::sort(named_.begin(), named_.end());
+  sum.height = term(0).height;
+  sum.rows.clear();
+  for (const NamedRow& each : named_) {
+    if (sum.rows.empty() || sum.rows.back() != each.row) sum.rows.push_back(each.row);
+  }
+  Shape shape = term(0).value.shape();
+  shape[0] = static_cast<int64_t>(sum.rows.size());
+  sum.value.resize(term(0).value.dtype(), shape);
+  const int64_t width = shape.product(1, shape.rank()).value();
+  const auto add = [&]<class T>(T* sums) {
+    int64_t at = -1;  // among the sums
+    for (const NamedRow& each : named_) {
+      const T* from =
+          term(each.device).value.template data<T>() + static_cast<int64_t>(each.position) * width;
+      if (at < 0 || sum.rows[static_cast<size_t>(at)] != each.row) {
+        std::copy_n(from, width, sums + ++at * width);
+      } else {
+        add_slice(sums + at * width, from, 0, width);
+      }
+    }
+  };
+  switch (sum.value.dtype()) {
+    case DType::float32:
+      return add(sum.value.data<float>());
+    case DType::float64:
+      return add(sum.value.data<double>());
+    default:
+      throw InternalError(cat("a gradient of type ", name_of(sum.value.dtype())));
+  }
+}
+
+// Into what the update is fed: replica 0's memory takes the sums.
+void Replicas::sum_gradients(const RunSettings& settings) {
+  const auto dense = [&](size_t g) {
+    return frames_[0]->value(replica_->graph.kept[g]).kind() != Kind::rows;
+  };
   for (size_t g = 0; g < graphs_.gradients; ++g) {
-    const Variable& first = frames_[0]->value(kept[g]);
-    if (first.kind() == Kind::rows) {
-      std::vector<const SelectedRows*> terms;
-      for (const auto& frame : frames_)
-        terms.push_back(&std::as_const(frame->value(kept[g])).rows());
-      sums[g].rows() = sum_rows(terms);
+    if (dense(g)) {
+      update_frame_->feed(g, gradient(0, g));
     } else {
-      sums[g].tensor() = first.tensor();  // replica 0's memory takes the sum
+      sum_rows(g);
     }
   }
   if (frames_.size() == 1) return;
   const int parts = 8;
   const auto add_part = [&](int part) {
     for (size_t g = 0; g < graphs_.gradients; ++g) {
-      if (sums[g].kind() != Kind::dense) continue;
+      if (!dense(g)) continue;
       if (options_.tree) {
-        std::vector<Tensor> terms;
-        for (const auto& frame : frames_) {
-          terms.push_back(std::as_const(frame->value(kept[g])).tensor());
-        }
-        add_tree(terms, part, parts);
+        add_tree(
+            frames_.size(), [&](size_t i) -> const Tensor& { return gradient(i, g); }, part, parts);
         continue;
       }
       for (size_t i = 1; i < frames_.size(); ++i) {
-        add_dense(sums[g].tensor(), std::as_const(frames_[i]->value(kept[g])).tensor(), part,
-                  parts);
+        add_dense(gradient(0, g), gradient(i, g), part, parts);
       }
     }
   };
   if (Team* team = settings.team ? settings.team->team() : nullptr) {
-    team->run(parts, add_part);
+    team->run(parts, std::ref(add_part));
   } else {
     for (int part = 0; part < parts; ++part) add_part(part);
   }
 }
 
 // What the update reads of the feeds, it reads once.
-Variable Replicas::common_feed(int number, const std::vector<std::vector<Variable>>& feeds) const {
-  const Variable& first = feeds[0][static_cast<size_t>(number)];
-  for (size_t r = 1; r < feeds.size(); ++r) {
-    if (equal_bytes(feeds[r][static_cast<size_t>(number)].tensor(), first.tensor())) continue;
+const Tensor& Replicas::common_feed(int number) {
+  const auto fed = [&](size_t device) -> const Tensor& {
+    return std::as_const(frames_[device]->fed(static_cast<size_t>(number))).tensor();
+  };
+  for (size_t r = 1; r < frames_.size(); ++r) {
+    if (equal_bytes(fed(r), fed(0))) continue;
     throw Error(cat("devices 0 and ", r, " are fed different values of ",
                     replica_->graph.feeds[static_cast<size_t>(number)].name,
                     ", which the optimizer reads once"))
         .fix("feed the same value to every device");
   }
-  return first;
+  return fed(0);
 }
 
-void Replicas::merge_states(Scope& scope, const std::vector<double>& shares) {
+void Replicas::merge_states(Scope& scope) {
   if (frames_.size() == 1) return;
   for (const auto& state : replica_->graph.states) {
     if (state.exit < 0 || state.exit == state.entry) continue;
     Variable* merged = scope.find(state.name);
     if (!merged || merged->kind() != Kind::dense) continue;
-    std::vector<Tensor*> copies = {&merged->tensor()};
+    std::vector<Tensor*>& copies = copies_;
+    copies.assign(1, &merged->tensor());
     for (size_t i = 1; i < frames_.size(); ++i) {
       Variable& copy = states_[i].at(state.name);
       if (copy.kind() == Kind::dense) copies.push_back(&copy.tensor());
@@ -473,9 +507,9 @@ void Replicas::merge_states(Scope& scope, const std::vector<double>& shares) {
       return copy->dtype() == copies[0]->dtype() && copy->shape() == copies[0]->shape();
     });
     if (alike && copies[0]->dtype() == DType::float32) {
-      weighted_mean<float>(copies, shares);
+      weighted_mean<float>(copies, used_.shares);
     } else if (alike && copies[0]->dtype() == DType::float64) {
-      weighted_mean<double>(copies, shares);
+      weighted_mean<double>(copies, used_.shares);
     } else {
       warn_once(cat("data parallel: the devices' values of ", state.name,
                     " differ and have no merge; device 0's is kept"));
@@ -489,6 +523,7 @@ void Replicas::drop_temporaries() {
     frames_[i]->use_local_states(&states_[i]);
   }
   if (update_) update_frame_ = std::make_unique<Frame>(*update_);
+  placed_binds_ = 0;
 }
 
 std::string Replicas::report() const {

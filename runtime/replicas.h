@@ -29,18 +29,17 @@ class Replicas {
 
   int devices() const { return static_cast<int>(frames_.size()); }
   const std::vector<Graph::Named>& feeds() const { return replica_->graph.feeds; }
-  // The user's feeds by replica, in the order of feeds() without the loss weight.
+  // The user's feeds by device, in the order of feeds() without the loss weight.
+  void feed(int device, size_t number, const Tensor& tensor);
+  void set_samples(int device, int64_t samples) { samples_[device] = samples; }
   struct Result {
     std::vector<Variable> by_device;
     std::vector<double> shares = {};  // of what the loss averages over; they sum to 1
   };
-  // After a failed run nothing of it is left but what it wrote into the scope.
-  std::vector<Result> run(const std::vector<std::vector<Variable>>& feeds,
-                          const std::vector<int64_t>& samples, Scope& scope,
-                          const RunSettings& settings);
+  // Runs on what is fed. After a failed run nothing of it is left but what it wrote into the scope.
+  std::vector<Result> run(Scope& scope, const RunSettings& settings);
   // Only binds, as far as shapes are known before the run.
-  void bind(const std::vector<std::vector<Variable>>& feeds, const std::vector<int64_t>& samples,
-            Scope& scope, const RunSettings& settings);
+  void bind(Scope& scope, const RunSettings& settings);
   const Plan& plan() const { return *replica_; }
   const Frame& frame(int device) const { return *frames_[device]; }
   std::string digest() const { return frames_[0]->digest(); }
@@ -59,23 +58,20 @@ class Replicas {
     std::vector<double> shares;
     bool exact = true;
   };
-  std::vector<std::vector<Variable>> weighted_inputs(
-      const std::vector<std::vector<Variable>>& feeds, const std::vector<int64_t>& samples,
-      Scope& scope, const RunSettings& alone, Weights& weights);
-  std::vector<Result> step(const std::vector<std::vector<Variable>>& feeds,
-                           const std::vector<int64_t>& samples, Scope& scope,
-                           const RunSettings& settings);
+  void bind_weighted(Scope& scope, const RunSettings& alone);
+  std::vector<Result> step(Scope& scope, const RunSettings& settings);
   void copy_states(Scope& scope);
-  Weights weights(const std::vector<int64_t>& samples) const;
+  void find_weights();
   void refuse_nonlinear() const;
-  void correct_weights(Weights& used);
+  void correct_weights();
   void place_draws();
-  void run_replicas(const std::vector<std::vector<Variable>>& inputs, const RunSettings& alone,
-                    Scope& scope, Team* team);
+  void run_replicas(const RunSettings& alone, Scope& scope, Team* team);
   void exchange(int instruction);
-  void sum_gradients(std::vector<Variable>& sums, const RunSettings& settings);
-  Variable common_feed(int number, const std::vector<std::vector<Variable>>& feeds) const;
-  void merge_states(Scope& scope, const std::vector<double>& weights);
+  void sum_gradients(const RunSettings& settings);
+  void sum_rows(size_t gradient);
+  const Tensor& gradient(size_t device, size_t number);  // a dense one
+  const Tensor& common_feed(int number);
+  void merge_states(Scope& scope);
 
   ParallelGraphs graphs_;  // its Graphs have moved into the plans
   std::unique_ptr<Plan> replica_;
@@ -84,8 +80,22 @@ class Replicas {
   std::unique_ptr<Frame> update_frame_;
   Options options_;
   std::vector<PassReport> passes_;
-  std::vector<int> random_;          // instructions that draw numbers
-  std::vector<LocalStates> states_;  // by replica; replica 0 has none
+  std::vector<int> random_;           // instructions that draw numbers
+  std::vector<LocalStates> states_;   // by replica; replica 0 has none
+  std::vector<int64_t> samples_;      // by replica
+  std::vector<Tensor> loss_weights_;  // by replica: one element
+  Weights used_;                      // of the step
+
+  // Kept between steps: a steady one asks for no memory.
+  size_t placed_binds_ = 0;  // of all frames when the draws were placed
+  std::vector<int> met_;     // by replica: where it waits
+  std::vector<Tensor*> copies_;
+  struct NamedRow {
+    int64_t row;
+    size_t device, position;
+    auto operator<=>(const NamedRow&) const = default;
+  };
+  std::vector<NamedRow> named_;
 };
 
 }  // namespace trireme

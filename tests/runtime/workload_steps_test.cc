@@ -40,10 +40,21 @@ struct SteadyWorkload {
 
   // Whether there come to be steps, two in a row, that ask for nothing.
   bool settles(int threads) {
+    return settles([&] { run(threads); });
+  }
+  bool settles_on_two_places() {
+    const std::vector<Feeds> both(2, feeds);
+    const RunOptions options{.scope = &scope, .threads = 2};
+    return settles([&] { exe.run_parallel(*main, both, {}, {}, options); });
+  }
+
+ private:
+  template <class Step>
+  static bool settles(Step step) {
     int quiet = 0;
     for (int i = 0; i < kMostWarmSteps && quiet < 2; ++i) {
       const size_t before = heap_calls();
-      run(threads);
+      step();
       quiet = heap_calls() == before ? quiet + 1 : 0;
     }
     return quiet == 2;
@@ -56,6 +67,7 @@ TEST_P(WorkloadSteps, AskForNoMemory) {
   SteadyWorkload work(GetParam());
   EXPECT_TRUE(work.settles(1)) << "one thread";
   EXPECT_TRUE(work.settles(2)) << "two threads";
+  EXPECT_TRUE(work.settles_on_two_places()) << "two places";
 }
 
 TEST_P(WorkloadSteps, LookNothingUpAndInferNothing) {

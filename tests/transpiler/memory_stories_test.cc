@@ -360,11 +360,10 @@ size_t arena(const Program& program, const Story& story, const Strings& fetches,
   run_passes(graph, {});
   const std::unique_ptr<Plan> plan = make_plan(std::move(graph));
   Frame frame(*plan);
-  std::vector<Variable> inputs(plan->graph.feeds.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    inputs[i].tensor() = feeds.at(plan->graph.feeds[i].name);
+  for (size_t i = 0; i < plan->graph.feeds.size(); ++i) {
+    frame.feed(i, feeds.at(plan->graph.feeds[i].name));
   }
-  frame.run(inputs, scope, {});
+  frame.run(scope, {});
   return frame.arena_bytes();
 }
 
