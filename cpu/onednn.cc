@@ -62,6 +62,8 @@ int conv_slices(const ConvSizes& s, ConvPass pass) {
 
 #ifdef TRIREME_HAVE_ONEDNN
 
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <map>
@@ -368,6 +370,22 @@ class Blocked {
   size_t bytes_ = 0;
 };
 
+std::atomic<int64_t> making_ns{0};
+
+// Adds its own life to making_ns.
+class MakingTime {
+ public:
+  MakingTime() = default;
+  MakingTime(const MakingTime&) = delete;
+  MakingTime& operator=(const MakingTime&) = delete;
+  ~MakingTime() {
+    making_ns += std::chrono::nanoseconds(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 class Conv : public OnednnConv {
  public:
   // Every slice has its own objects: slices run on several threads at once.
@@ -378,6 +396,10 @@ class Conv : public OnednnConv {
     size_t scratchpad = 0;
   };
 
+  ~Conv() override {
+    const MakingTime time;
+    slices_.clear();
+  }
   Conv(const ConvSizes& sizes, ConvPass pass, std::vector<Slice> slices, const Desc& filter)
       : sizes_(sizes),
         pass_(pass),
@@ -607,8 +629,11 @@ std::unique_ptr<OnednnConv> make_conv(const ConvSizes& s, ConvPass kind, bool as
 
 }  // namespace
 
+double onednn_making_ms() { return static_cast<double>(making_ns.load()) * 1e-6; }
+
 std::unique_ptr<OnednnConv> OnednnConv::make(const ConvSizes& s, ConvPass pass,
                                              std::string* why_not) {
+  const MakingTime time;
   if (s.batch == 0) {
     if (why_not) *why_not = "the batch is empty";
     return nullptr;
@@ -644,6 +669,7 @@ namespace {
 
 bool has_onednn() { return false; }
 std::string onednn_version() { return "not built in"; }
+double onednn_making_ms() { return 0; }
 void onednn_gemm(const Gemm<float>&) { not_built_in(); }
 std::unique_ptr<OnednnConv> OnednnConv::make(const ConvSizes&, ConvPass, std::string*) {
   not_built_in();

@@ -18,6 +18,7 @@ namespace trireme {
 // False when the engine was built without oneDNN; nothing else here may be called then.
 bool has_onednn();
 std::string onednn_version();  // "2.6.3", or "not built in"
+double onednn_making_ms();     // spent so far on making and dropping convolutions
 
 // A product whose sizes are arguments: nothing is made for them.
 void onednn_gemm(const Gemm<float>& gemm);
