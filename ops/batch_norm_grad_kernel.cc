@@ -40,37 +40,35 @@ T* result_or_null(const KernelArgs& k, int position) {
   return k.has_out(position) ? k.out<T>(position) : nullptr;
 }
 
-// What the gradient behind the activation is made of. `factor` and `add` make what was normalised
-// of x - mean, lane by lane.
+// What the gradient behind the activation is made of.
 template <class T>
 struct NormArriving {
   const T *grad, *more, *y;
-  const T *factor, *add;
 };
 
-// work(arriving): arriving(i, l, x - mean) is the gradient behind the activation at element i,
-// lane l. Each step rounds as the op of its own does.
+// work(arriving): arriving(i, normalised) is the gradient behind the activation at element i, where
+// what was normalised is as forwards, to the bit. Each step rounds as the op of its own does.
 template <class T, class Work>
 void with_arriving(const NormActivation& act, const NormArriving<T>& from, const Work& work) {
   using Kind = NormActivation::Kind;
   const auto behind_relu = [&](const auto& sum) {
     if (from.y) {
-      work([=, y = from.y](int64_t i, int64_t, T) {
+      work([=, y = from.y](int64_t i, T) {
         const T arrived = sum(i);
         return y[i] > 0 ? arrived : T{0};
       });
     } else {
-      work([=, factor = from.factor, add = from.add](int64_t i, int64_t l, T centred) {
+      work([=](int64_t i, T normalised) {
         const T arrived = sum(i);
-        return centred * factor[l] + add[l] > 0 ? arrived : T{0};
+        return normalised > 0 ? arrived : T{0};
       });
     }
   };
   const auto one = [grad = from.grad](int64_t i) { return grad[i]; };
   if (act.kind == Kind::identity) {
-    work([=](int64_t i, int64_t, T) { return one(i); });
+    work([=](int64_t i, T) { return one(i); });
   } else if (act.kind != Kind::relu) {
-    work([=, y = from.y](int64_t i, int64_t, T) { return act.back(one(i), y[i]); });
+    work([=, y = from.y](int64_t i, T) { return act.back(one(i), y[i]); });
   } else if (from.more) {
     behind_relu([=, more = from.more](int64_t i) { return one(i) + more[i]; });
   } else {
@@ -85,6 +83,8 @@ BoundKernel batch_norm_lanes_grad(const KernelSite& site, const ChannelPlanes& p
         const float* x = k.in<float>(at.x);
         float* masked = result_or_null<float>(k, at.z_grad);
         float* x_grad = result_or_null<float>(k, at.x_grad);
+        const NormArriving<float> from{k.in<float>(at.grad), operand_or_null<float>(k, at.more),
+                                       operand_or_null<float>(k, at.y)};
         const auto [begin, end] = k.range(lane_groups(planes));
         for (int64_t group = begin; group < end; ++group) {
           const LaneStrip strip = lane_strip(planes, group);
@@ -96,11 +96,10 @@ BoundKernel batch_norm_lanes_grad(const KernelSite& site, const ChannelPlanes& p
             factor[l] = use.passes ? 1.0f : k.in<float>(at.scale)[c] * inverse[l];
             add[l] = use.passes ? 0.0f : k.in<float>(at.bias)[c];
           }
-          const NormArriving<float> from{k.in<float>(at.grad), operand_or_null<float>(k, at.more),
-                                         operand_or_null<float>(k, at.y), factor, add};
+          const LaneLines line{mean, inverse, factor, add};
           double sums[kLanes] = {}, weighted[kLanes] = {};
           with_arriving(act, from, [&](const auto& arriving) {
-            lane_grad_sums(strip, x, mean, inverse, arriving, masked, sums, weighted);
+            lane_grad_sums(strip, x, line, arriving, masked, sums, weighted);
           });
           float mean_grad[kLanes] = {}, tilt[kLanes] = {};
           const auto count = static_cast<double>(strip.count());
@@ -114,7 +113,7 @@ BoundKernel batch_norm_lanes_grad(const KernelSite& site, const ChannelPlanes& p
           }
           if (!x_grad) continue;
           const auto write = [&](const auto& arriving) {
-            lane_x_grad(strip, x, mean, factor, mean_grad, tilt, arriving, x_grad);
+            lane_x_grad(strip, x, line, mean_grad, tilt, arriving, x_grad);
           };
           if (masked) {
             with_arriving<float>({}, {.grad = masked}, write);
@@ -170,23 +169,24 @@ BoundKernel batch_norm_grad(const KernelSite& site, const NormActivation& act) {
         const T* x = operand_or_null<T>(k, at.x);
         const T* y = operand_or_null<T>(k, at.y);
         T* masked = result_or_null<T>(k, at.z_grad);
+        const NormArriving<T> from{k.in<T>(at.grad), operand_or_null<T>(k, at.more), y};
         const auto [begin, end] = k.range(planes.channels);
         for (int64_t c = begin; c < end; ++c) {
           const Strip strip = planes.channel(c);
           const T mean = k.in<T>(at.mean)[c], inverse = k.in<T>(at.inverse)[c],
                   scale = k.in<T>(at.scale)[c], bias = k.in<T>(at.bias)[c];
           const T factor = use.passes ? T{1} : scale * inverse, add = use.passes ? T{0} : bias;
-          const NormArriving<T> from{k.in<T>(at.grad), operand_or_null<T>(k, at.more), y, &factor,
-                                     &add};
           with_arriving(act, from, [&](const auto& behind) {
             if (!x) {
               return channel_grad<T>(
                   k, at, use, c, strip,
                   [=](int64_t i) { return (act.argument(y[i]) - bias) / scale; },
-                  [=](int64_t i) { return behind(i, 0, T{0}); });
+                  [=](int64_t i) { return behind(i, T{0}); });
             }
             const auto normal = [=](int64_t i) { return (x[i] - mean) * inverse; };
-            const auto arriving = [=](int64_t i) { return behind(i, 0, x[i] - mean); };
+            const auto arriving = [=](int64_t i) {
+              return behind(i, (x[i] - mean) * factor + add);
+            };
             if (!masked) return channel_grad<T>(k, at, use, c, strip, normal, arriving);
             vectorised([=] {
               strip.runs([=](int64_t first, int64_t n) {

@@ -44,6 +44,42 @@ inline LaneStrip lane_strip(const ChannelPlanes& planes, int64_t index) {
           .step = groups.step};
 }
 
+// A number of each lane, in a place that nothing else can point into: the loops below need not look
+// it up again after each store.
+struct LaneNumbers {
+  alignas(64) float at[kLanes] = {};
+  LaneNumbers() = default;
+  LaneNumbers(const float* from, int64_t lanes) { std::copy_n(from, lanes, at); }
+  float operator[](int64_t lane) const { return at[lane]; }
+  float& operator[](int64_t lane) { return at[lane]; }
+};
+
+// Two sums of each lane over the pixels of a stretch, term(element, lane) being what a pixel adds.
+// Four pixels are added up among themselves first: sums that wait for each other are slow.
+struct LaneTerm {
+  float first, second;
+};
+template <class Lanes, class Term>
+void add_stretch(Lanes lanes, int64_t step, int64_t at, int64_t pixels, const Term& term,
+                 LaneNumbers& first, LaneNumbers& second) {
+  int64_t p = 0;
+  for (; p + 4 <= pixels; p += 4, at += 4 * step) {
+    for (int64_t l = 0; l < lanes; ++l) {
+      const LaneTerm a = term(at + l, l), b = term(at + step + l, l),
+                     c = term(at + 2 * step + l, l), d = term(at + 3 * step + l, l);
+      first[l] += (a.first + b.first) + (c.first + d.first);
+      second[l] += (a.second + b.second) + (c.second + d.second);
+    }
+  }
+  for (; p < pixels; ++p, at += step) {
+    for (int64_t l = 0; l < lanes; ++l) {
+      const LaneTerm a = term(at + l, l);
+      first[l] += a.first;
+      second[l] += a.second;
+    }
+  }
+}
+
 // Mean and variance of each lane. A stretch's deviations are taken from its own mean and the
 // stretches joined in double, so that nothing cancels.
 inline void lane_moments(const LaneStrip& strip, const float* x, Moments* found) {
@@ -51,19 +87,25 @@ inline void lane_moments(const LaneStrip& strip, const float* x, Moments* found)
   double before = 0;
   with_lanes(strip.lanes, [&](auto lanes) {
     strip.stretches([&](int64_t at, int64_t pixels) {
-      float middle[kLanes] = {}, sum[kLanes] = {}, square[kLanes] = {};
-      for (int64_t p = 0; p < pixels; ++p) {
+      LaneNumbers middle, sum, square;
+      int64_t p = 0;
+      for (; p + 4 <= pixels; p += 4) {
+        const float* from = x + at + p * strip.step;
+        for (int64_t l = 0; l < lanes; ++l) {
+          middle[l] += (from[l] + from[strip.step + l]) +
+                       (from[2 * strip.step + l] + from[3 * strip.step + l]);
+        }
+      }
+      for (; p < pixels; ++p) {
         for (int64_t l = 0; l < lanes; ++l) middle[l] += x[at + p * strip.step + l];
       }
       const float share = 1.0f / static_cast<float>(pixels);
       for (int64_t l = 0; l < lanes; ++l) middle[l] *= share;
-      for (int64_t p = 0; p < pixels; ++p) {
-        for (int64_t l = 0; l < lanes; ++l) {
-          const float deviation = x[at + p * strip.step + l] - middle[l];
-          sum[l] += deviation;
-          square[l] += deviation * deviation;
-        }
-      }
+      const auto deviation = [&](int64_t i, int64_t l) {
+        const float off = x[i] - middle[l];
+        return LaneTerm{off, off * off};
+      };
+      add_stretch(lanes, strip.step, at, pixels, deviation, sum, square);
       const auto n = static_cast<double>(pixels), all = before + n;
       for (int64_t l = 0; l < lanes; ++l) {
         const double off = static_cast<double>(sum[l]) / n;
@@ -80,68 +122,83 @@ inline void lane_moments(const LaneStrip& strip, const float* x, Moments* found)
   }
 }
 
+// to[element] = make(element, lane) for the pixels of a stretch.
+template <class Lanes, class Make>
+void write_stretch(Lanes lanes, int64_t step, int64_t at, int64_t pixels, const Make& make,
+                   float* to) {
+  for (int64_t p = 0; p < pixels; ++p, at += step) {
+    float made[kLanes];  // first all, then stored: `to` may be what is read for all that is known
+    for (int64_t l = 0; l < lanes; ++l) made[l] = make(at + l, l);
+    for (int64_t l = 0; l < lanes; ++l) to[at + l] = made[l];
+  }
+}
+
 // y = finish((x - shift) * factor + add, element), lane by lane.
 template <class Finish>
 void lane_normalise(const LaneStrip& strip, const float* x, const float* shift, const float* factor,
                     const float* add, const Finish& finish, float* y) {
   with_lanes(strip.lanes, [&](auto lanes) {
+    const LaneNumbers shifts(shift, lanes), factors(factor, lanes), adds(add, lanes);
     strip.stretches([&](int64_t at, int64_t pixels) {
-      for (int64_t p = 0; p < pixels; ++p) {
-        const int64_t i = at + p * strip.step;
-        float made[kLanes];  // first all, then stored: y may be x for all that is known
-        for (int64_t l = 0; l < lanes; ++l) {
-          made[l] = finish((x[i + l] - shift[l]) * factor[l] + add[l], i + l);
-        }
-        for (int64_t l = 0; l < lanes; ++l) y[i + l] = made[l];
-      }
+      const auto make = [&](int64_t i, int64_t l) {
+        return finish((x[i] - shifts[l]) * factors[l] + adds[l], i);
+      };
+      write_stretch(lanes, strip.step, at, pixels, make, y);
     });
   });
 }
 
-// sum(grad) and sum(grad * xhat) of each lane, with grad = arriving(element, lane, x - mean) and
-// xhat = (x - mean) * inverse. Writes grad to `kept` where there is one.
+// What the gradient's loops know of each lane. grad = arriving(element, what was normalised), the
+// latter being (x - mean) * factor + add.
+struct LaneLines {
+  const float *mean, *inverse, *factor, *add;
+};
+
+// sum(grad) and sum(grad * xhat) of each lane, with xhat = (x - mean) * inverse. Writes grad to
+// `kept` where there is one.
 template <class Arriving>
-void lane_grad_sums(const LaneStrip& strip, const float* x, const float* mean, const float* inverse,
+void lane_grad_sums(const LaneStrip& strip, const float* x, const LaneLines& line,
                     const Arriving& arriving, float* kept, double* sums, double* weighted) {
   with_lanes(strip.lanes, [&](auto lanes) {
-    strip.stretches([&](int64_t at, int64_t pixels) {
-      float sum[kLanes] = {}, product[kLanes] = {};
-      for (int64_t p = 0; p < pixels; ++p) {
-        const int64_t i = at + p * strip.step;
-        float grad[kLanes];
-        for (int64_t l = 0; l < lanes; ++l) {
-          const float centred = x[i + l] - mean[l];
-          grad[l] = arriving(i + l, l, centred);
-          sum[l] += grad[l];
-          product[l] += grad[l] * centred;
-        }
-        if (!kept) continue;
-        for (int64_t l = 0; l < lanes; ++l) kept[i + l] = grad[l];
-      }
+    const LaneNumbers means(line.mean, lanes), factors(line.factor, lanes), adds(line.add, lanes);
+    const auto made = [&](int64_t i, int64_t l) {
+      return arriving(i, (x[i] - means[l]) * factors[l] + adds[l]);
+    };
+    const auto add = [&](int64_t at, int64_t pixels, const auto& grad) {
+      LaneNumbers sum, product;
+      const auto term = [&](int64_t i, int64_t l) {
+        const float arrived = grad(i, l);
+        return LaneTerm{arrived, arrived * (x[i] - means[l])};
+      };
+      add_stretch(lanes, strip.step, at, pixels, term, sum, product);
       for (int64_t l = 0; l < lanes; ++l) {
         sums[l] += static_cast<double>(sum[l]);
-        weighted[l] += static_cast<double>(product[l]) * static_cast<double>(inverse[l]);
+        weighted[l] += static_cast<double>(product[l]) * static_cast<double>(line.inverse[l]);
       }
+    };
+    strip.stretches([&](int64_t at, int64_t pixels) {
+      if (!kept) return add(at, pixels, made);
+      write_stretch(lanes, strip.step, at, pixels, made, kept);
+      add(at, pixels, [&](int64_t i, int64_t) { return kept[i]; });
     });
   });
 }
 
-// x_grad = factor * (grad - mean_grad - (x - mean) * tilt), lane by lane, with grad as above.
+// x_grad = factor * (grad - mean_grad - (x - mean) * tilt), lane by lane.
 template <class Arriving>
-void lane_x_grad(const LaneStrip& strip, const float* x, const float* mean, const float* factor,
+void lane_x_grad(const LaneStrip& strip, const float* x, const LaneLines& line,
                  const float* mean_grad, const float* tilt, const Arriving& arriving,
                  float* x_grad) {
   with_lanes(strip.lanes, [&](auto lanes) {
+    const LaneNumbers means(line.mean, lanes), factors(line.factor, lanes), adds(line.add, lanes),
+        mean_grads(mean_grad, lanes), tilts(tilt, lanes);
     strip.stretches([&](int64_t at, int64_t pixels) {
-      for (int64_t p = 0; p < pixels; ++p) {
-        const int64_t i = at + p * strip.step;
-        float made[kLanes];
-        for (int64_t l = 0; l < lanes; ++l) {
-          const float centred = x[i + l] - mean[l];
-          made[l] = factor[l] * (arriving(i + l, l, centred) - mean_grad[l] - centred * tilt[l]);
-        }
-        for (int64_t l = 0; l < lanes; ++l) x_grad[i + l] = made[l];
-      }
+      const auto make = [&](int64_t i, int64_t l) {
+        const float centred = x[i] - means[l];
+        const float grad = arriving(i, centred * factors[l] + adds[l]);
+        return factors[l] * (grad - mean_grads[l] - centred * tilts[l]);
+      };
+      write_stretch(lanes, strip.step, at, pixels, make, x_grad);
     });
   });
 }
