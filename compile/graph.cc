@@ -1,5 +1,8 @@
 #include "compile/graph.h"
 
+#include <string>
+#include <utility>
+
 #include "core/text.h"
 
 namespace trireme {
@@ -166,18 +169,22 @@ Error& add_node_context(Error& error, const Node& node, const std::vector<ValueI
 }
 
 std::string Graph::to_text() const {
-  std::ostringstream out;
+  std::string text;
+  const auto list = [&text](const std::vector<int>& values, bool with_absent) {
+    const char* between = "";
+    for (int value : values) {
+      if (value < 0 && !with_absent) continue;
+      text += std::exchange(between, ", ");
+      text += value < 0 ? "_" : "%" + std::to_string(value);
+    }
+  };
   for (const Node& node : nodes) {
-    std::vector<std::string> results, operands;
-    for (int value : node.outs) {
-      if (value >= 0) results.push_back(cat("%", value));
-    }
-    for (int value : node.ins) {
-      operands.push_back(value < 0 ? "_" : cat("%", value));
-    }
-    out << join(results) << " = " << node.schema->type() << "(" << join(operands) << ")\n";
+    list(node.outs, false);
+    text += " = " + node.schema->type() + "(";
+    list(node.ins, true);
+    text += ")\n";
   }
-  return out.str();
+  return text;
 }
 
 }  // namespace trireme

@@ -88,19 +88,22 @@ MemoryPlan plan_memory(const std::vector<Interval>& intervals) {
 }
 
 void check_memory(const std::vector<Interval>& intervals, const MemoryPlan& plan) {
-  // Sweep over the instructions; those alive at one instruction, by offset, may not touch.
-  std::multimap<int, size_t> starts;
+  std::vector<size_t> starts, ends;
   for (size_t i = 0; i < intervals.size(); ++i) {
-    if (intervals[i].bytes > 0) starts.emplace(intervals[i].first, i);
+    if (intervals[i].bytes > 0) starts.push_back(i);
     if (plan.offsets[i] + intervals[i].bytes > plan.arena_bytes) {
       throw InternalError(cat("value ", i, " ends beyond the arena"));
     }
   }
+  ends = starts;
+  std::ranges::stable_sort(starts, {}, [&](size_t i) { return intervals[i].first; });
+  std::ranges::stable_sort(ends, {}, [&](size_t i) { return intervals[i].last; });
+  // Sweep over the instructions; those alive at one instruction, by offset, may not touch.
   std::map<size_t, size_t> alive;  // offset -> interval
-  for (const auto& [at, i] : starts) {
-    for (auto it = alive.begin(); it != alive.end();) {
-      it = intervals[it->second].last < at ? alive.erase(it) : std::next(it);
-    }
+  size_t ended = 0;                // of `ends`: no longer alive
+  for (size_t i : starts) {
+    while (ended < ends.size() && intervals[ends[ended]].last < intervals[i].first)
+      alive.erase(plan.offsets[ends[ended++]]);
     const auto after = alive.lower_bound(plan.offsets[i]);
     if (after != alive.end() && after->first < plan.offsets[i] + intervals[i].bytes) {
       throw InternalError(cat("values ", i, " and ", after->second, " overlap in the arena"));
