@@ -112,6 +112,57 @@ TEST(GroupUpdates, AGradientThatIsAnotherParameterIsNotOverwrittenWhileItIsRead)
   EXPECT_EQ(group_sizes(updates.passed()), (std::vector<size_t>{2}));
 }
 
+TEST(GroupUpdates, StepsInsideABranchAreGroupedThere) {
+  Updates updates;
+  for (int i = 0; i < 3; ++i) {
+    updates.lasting(cat("w", i), {5, 2});
+    updates.lasting(cat("g", i), {5, 2});
+  }
+  const ProgramGuard guard(updates.program, Program::create());
+  Var& now = layers::data("now", {1}, {.append_batch_size = false, .dtype = DType::boolean});
+  layers::Switch pick;
+  pick.when(now, [&] {
+    for (int i = 0; i < 3; ++i) {
+      const std::string w = cat("w", i), g = cat("g", i);
+      updates.program->current_block().append_op(
+          {"sgd",
+           {{"Param", {w}}, {"Grad", {g}}, {"LearningRate", {"lr"}}},
+           {{"ParamOut", {w}}},
+           {}});
+    }
+  });
+  Scope scope;
+  const auto set = [&](const std::string& name, const Shape& shape, double value) {
+    scope.var(name).tensor() = filled(DType::float32, shape, value);
+  };
+  set("lr", {1}, 0.5);
+  for (int i = 0; i < 3; ++i) {
+    set(cat("w", i), {5, 2}, i);
+    set(cat("g", i), {5, 2}, 2);
+  }
+  Executor exe;
+  const std::vector<double> wanted[] = {{0, 1, 2},
+                                        {-1, 0, 1}};  // before and after a step of 0.5 * 2
+  for (const bool held : {false, true}) {
+    exe.run(*updates.program, {{"now", filled(DType::boolean, {1}, held)}}, {}, {.scope = &scope});
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(scope.find(cat("w", i))->tensor().data<float>()[9], wanted[held][i]) << held;
+    }
+  }
+  LowerRequest request;
+  request.feeds["now"] = {.dtype = DType::boolean, .shape = {1}};
+  Graph graph = lower(*updates.program, request);
+  run_passes(graph);
+  std::vector<size_t> sizes;
+  for (const Node& node : graph.nodes) {
+    for (const Region& region : node.regions) {
+      const auto inside = group_sizes(*region.graph);
+      sizes.insert(sizes.end(), inside.begin(), inside.end());
+    }
+  }
+  EXPECT_EQ(sizes, std::vector<size_t>{3});
+}
+
 using Minimize = std::function<void(Var&)>;
 
 const std::vector<std::pair<std::string, Minimize>>& grouped_optimizers() {
