@@ -141,6 +141,8 @@ def test_explain_answers_for_every_knob():
         if not name.startswith('_') and not inspect.isclass(getattr(fluid.BuildStrategy, name, None)):
             assert name in text
     assert 'num_iteration_per_drop_scope = 100: not needed (nothing piles up between runs)' in text
+    assert 'fuse_bn_act_ops = False: always on (the pass fuse_batch_norm joins ' in text
+    assert 'fuse_bn_add_act_ops = True: always on (the pass fuse_batch_norm joins ' in text
 
 
 # What is written by every device
