@@ -1,0 +1,455 @@
+// Convolutions on oneDNN: slices of the batch on the caller's thread, filters packed and summed.
+#include "core/error.h"
+#include "cpu/onednn.h"
+
+#ifdef TRIREME_HAVE_ONEDNN
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <type_traits>
+
+#include "cpu/conv_taps.h"
+#include "cpu/onednn_calls.h"
+#include "cpu/vectorised.h"
+
+namespace trireme {
+namespace {
+
+using namespace onednn;
+
+// What the library says of one pass over some images of the batch.
+struct Pass {
+  dnnl::primitive primitive;
+  Desc image, map, filter, scratchpad;
+  std::string implementation;
+};
+
+// Channels last where blocks of 16 would be filled up with zeros: 20 to 50 channels run 1.4 times
+// as fast so. Few image channels have kernels of their own.
+bool channels_innermost(const ConvSizes& s) {
+  const bool ragged = s.image_channels % 16 != 0 || s.map_channels % 16 != 0;
+  return s.groups == 1 && s.image_channels >= 16 && (ragged || s.channel_last);
+}
+
+// Channels last, the image's gradient is computed a vector of image channels at a time. Where
+// fewer than 7 in 10 lanes are filled, a product over all taps at once is ahead.
+bool wastes_lanes(const ConvSizes& s) {
+  const int64_t lanes = (s.image_channels + 15) / 16 * 16;
+  return channels_innermost(s) && 10 * s.image_channels < 7 * lanes &&
+         s.axes[0].size * s.axes[1].size > 1;
+}
+
+// How the images that are handed in lie in memory.
+Tag given_layout(const ConvSizes& s, int64_t block) {
+  if (block == 0) return s.channel_last ? Tag::nhwc : Tag::nchw;
+  return block == 16 ? Tag::nChw16c : block == 8 ? Tag::nChw8c : Tag::nhwc;
+}
+
+// Goes on to the next implementation of the library while `skip` says so of its name; stays with
+// the first where none is left but the reference loop.
+template <class Desc, class Skip>
+void choose_implementation(Desc& made, const Skip& skip) {
+  Desc next = made;
+  while (skip(std::string_view(next.impl_info_str()))) {
+    if (!next.next_impl() || is_reference(next.impl_info_str())) return;
+  }
+  made = next;
+}
+
+// `as_given`: images in blocks are taken as they are, others as the library likes them.
+Pass make_pass(const ConvSizes& s, ConvPass kind, int64_t images, bool winograd, bool as_given) {
+  const auto f32 = memory::data_type::f32;
+  const auto& [h, w] = s.axes;
+  const Tag liked = channels_innermost(s) && !winograd ? Tag::nhwc : Tag::any;
+  // Few image channels stay as they are: beside channels-last maps they are channels last, too.
+  const bool maps_innermost =
+      as_given && s.map_block != 0 && s.map_block == s.map_channels && s.map_channels % 16 != 0;
+  const auto layout = [&](int64_t block) {
+    if (block == 0 && maps_innermost) return Tag::nhwc;
+    return as_given && block != 0 ? given_layout(s, block) : liked;
+  };
+  const Desc image({images, s.groups * s.image_channels, h.image, w.image}, f32,
+                   layout(s.image_block));
+  const Desc map({images, s.groups * s.map_channels, h.map, w.map}, f32, layout(s.map_block));
+  const memory::dims sizes =
+      s.groups == 1 ? memory::dims{s.map_channels, s.image_channels, h.size, w.size}
+                    : memory::dims{s.groups, s.map_channels, s.image_channels, h.size, w.size};
+  const Desc filter(sizes, f32, Tag::any);
+  const memory::dims strides{h.stride, w.stride}, dilates{h.dilation - 1, w.dilation - 1},
+      begins{h.pad_begin, w.pad_begin}, ends{h.pad_end, w.pad_end};
+  const auto algorithm =
+      winograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
+  const dnnl::primitive_attr attr = own_scratchpad();
+  // What is asked for stays until an implementation is chosen: the library goes on from it.
+  const dnnl::convolution_forward::desc asked(dnnl::prop_kind::forward_training, algorithm, image,
+                                              filter, map, strides, dilates, begins, ends);
+  dnnl::convolution_forward::primitive_desc forward(asked, attr, engine());
+  if (kind == ConvPass::map) {
+    // Its newer kernels, for windows above 1 x 1 and channels last, lose up to 15% to the older.
+    choose_implementation(forward,
+                          [](std::string_view name) { return name.starts_with("brgconv:"); });
+    return {dnnl::convolution_forward(forward),
+            forward.src_desc(),
+            forward.dst_desc(),
+            forward.weights_desc(),
+            forward.scratchpad_desc(),
+            forward.impl_info_str()};
+  }
+  if (kind == ConvPass::image) {
+    const dnnl::convolution_backward_data::desc asked_back(algorithm, image, filter, map, strides,
+                                                           dilates, begins, ends);
+    dnnl::convolution_backward_data::primitive_desc made(asked_back, attr, engine(), forward);
+    if (wastes_lanes(s)) {
+      choose_implementation(made,
+                            [](std::string_view name) { return name.find("gemm") == name.npos; });
+    }
+    return {dnnl::convolution_backward_data(made),
+            made.diff_src_desc(),
+            made.diff_dst_desc(),
+            made.weights_desc(),
+            made.scratchpad_desc(),
+            made.impl_info_str()};
+  }
+  const dnnl::convolution_backward_weights::primitive_desc made(
+      {algorithm, image, filter, map, strides, dilates, begins, ends}, attr, engine(), forward);
+  return {dnnl::convolution_backward_weights(made),
+          made.src_desc(),
+          made.diff_dst_desc(),
+          made.diff_weights_desc(),
+          made.scratchpad_desc(),
+          made.impl_info_str()};
+}
+
+// How one tensor of a pass gets from the user's plain memory to the library's layout or back.
+class Blocked {
+ public:
+  Blocked() = default;
+  Blocked(const Desc& plain, const Desc& own, bool result)
+      : reorder_(plain == own ? Call()
+                 : result     ? reorder_call(own, plain)
+                              : reorder_call(plain, own)),
+        result_(result),
+        bytes_(plain == own ? 0 : aligned(own.get_size())) {}
+  // Of the calling thread's memory, while the slice runs; 0 where the layouts agree.
+  size_t bytes() const { return bytes_; }
+  // What the primitive is given: `plain`, or `space` with the contents of `plain`.
+  void* before(float* plain, std::byte* space) {
+    if (!reorder_) return plain;
+    if (!result_) move(plain, space);
+    return space;
+  }
+  void after(float* plain, std::byte* space) {
+    if (reorder_ && result_) move(space, plain);
+  }
+
+ private:
+  void move(const void* from, void* to) {
+    reorder_.set(kFrom, from);
+    reorder_.set(kTo, to);
+    reorder_.run();
+  }
+  Call reorder_;
+  bool result_ = false;
+  size_t bytes_ = 0;
+};
+
+std::atomic<int64_t> making_ns{0};
+
+// Adds its own life to making_ns.
+class MakingTime {
+ public:
+  MakingTime() = default;
+  MakingTime(const MakingTime&) = delete;
+  MakingTime& operator=(const MakingTime&) = delete;
+  ~MakingTime() {
+    making_ns += std::chrono::nanoseconds(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+class Conv : public OnednnConv {
+ public:
+  // Every slice has its own objects: slices run on several threads at once.
+  struct Slice {
+    int64_t first = 0;  // image
+    Call call;          // image, map, filter, scratchpad
+    Blocked image, map;
+    size_t scratchpad = 0;
+  };
+
+  ~Conv() override {
+    const MakingTime time;
+    slices_.clear();
+  }
+  Conv(const ConvSizes& sizes, ConvPass pass, std::vector<Slice> slices, const Desc& filter)
+      : sizes_(sizes),
+        pass_(pass),
+        slices_(std::move(slices)),
+        partial_(aligned(filter.get_size())) {
+    const memory::dims dims = filter.dims();
+    const Desc plain(dims, memory::data_type::f32, sizes.groups == 1 ? Tag::oihw : Tag::goihw);
+    in_squares_ = sizes.groups == 1 && dims[0] % kSide == 0 && dims[1] % kSide == 0 &&
+                  dims[2] * dims[3] <= kMostTaps &&
+                  filter == Desc(dims, memory::data_type::f32, Tag::OIhw16i16o);
+    if (plain == filter && (pass != ConvPass::filter || slices_.size() == 1)) return;
+    const int64_t block = outer_block(filter);
+    const int64_t blocks = block == 0 ? 1 : (dims[0] + block - 1) / block;
+    const int64_t pieces = std::clamp<int64_t>(
+        std::min<int64_t>(blocks, static_cast<int64_t>(filter.get_size() >> 16)), 1, 16);
+    // Pieces of equal size share one primitive: they differ in where they begin. The last may end
+    // inside a block; only there does the library take it, so its place is part of the primitive.
+    const auto whole = static_cast<int64_t>(plain.get_size() / sizeof(float)),
+               floats = static_cast<int64_t>(filter.get_size() / sizeof(float));
+    std::map<int64_t, Recipe> reorders;  // by output channels
+    for (int64_t p = 0; p < pieces; ++p) {
+      FilterPiece piece;
+      piece.first_block = blocks * p / pieces;
+      piece.last_block = blocks * (p + 1) / pieces;
+      piece.begin = floats * piece.first_block / blocks;
+      piece.end = floats * piece.last_block / blocks;
+      memory::dims extent = dims, offset(dims.size(), 0);
+      const int64_t first = piece.first_block * block;
+      if (pieces > 1) extent[0] = std::min(piece.last_block * block, dims[0]) - first;
+      if (pieces > 1 && extent[0] % block != 0) {
+        offset[0] = first;
+      } else {
+        piece.plain = first * (whole / dims[0]);
+        piece.packed = piece.begin;
+      }
+      auto made = reorders.find(extent[0]);
+      if (made == reorders.end()) {
+        const Desc part_of_plain = pieces == 1 ? plain : plain.submemory_desc(extent, offset),
+                   part = pieces == 1 ? filter : filter.submemory_desc(extent, offset);
+        made =
+            reorders
+                .emplace(extent[0], pass == ConvPass::filter ? reorder_recipe(part, part_of_plain)
+                                                             : reorder_recipe(part_of_plain, part))
+                .first;
+      }
+      piece.reorder = made->second.call();
+      pieces_.push_back(std::move(piece));
+    }
+  }
+
+  size_t scratch() const override {
+    if (pieces_.empty()) return 0;
+    return pass_ == ConvPass::filter ? partial_ * slices_.size() : partial_;
+  }
+  int filter_pieces() const override {
+    return pass_ == ConvPass::filter ? 0 : static_cast<int>(pieces_.size());
+  }
+  int slices() const override { return static_cast<int>(slices_.size()); }
+  int sum_pieces() const override {
+    return pass_ == ConvPass::filter ? static_cast<int>(pieces_.size()) : 0;
+  }
+
+  void pack_filter(int index, const Tensors& tensors, std::byte* scratch) override {
+    const OneThread one;
+    FilterPiece& piece = pieces_[static_cast<size_t>(index)];
+    piece.reorder.set(kFrom, tensors.filter + piece.plain);
+    piece.reorder.set(kTo, reinterpret_cast<float*>(scratch) + piece.packed);
+    piece.reorder.run();
+  }
+
+  void run_slice(int index, const Tensors& tensors, std::byte* scratch) override {
+    const OneThread one;
+    Slice& slice = slices_[static_cast<size_t>(index)];
+    const auto& [h, w] = sizes_.axes;
+    float* image =
+        tensors.image + slice.first * sizes_.groups * sizes_.image_channels * h.image * w.image;
+    float* map = tensors.map + slice.first * sizes_.groups * sizes_.map_channels * h.map * w.map;
+    std::byte* image_space =
+        thread_scratch(slice.image.bytes() + slice.map.bytes() + slice.scratchpad);
+    std::byte* map_space = image_space + slice.image.bytes();
+    slice.call.set(0, slice.image.before(image, image_space));
+    slice.call.set(1, slice.map.before(map, map_space));
+    slice.call.set(2, filter_of(index, tensors, scratch));
+    slice.call.set(3, map_space + slice.map.bytes());
+    slice.call.run();
+    slice.image.after(image, image_space);
+    slice.map.after(map, map_space);
+  }
+
+  void sum_filter(int index, const Tensors& tensors, std::byte* scratch) override {
+    const OneThread one;
+    FilterPiece& piece = pieces_[static_cast<size_t>(index)];
+    auto* sum = reinterpret_cast<float*>(scratch);
+    if (in_squares_) {
+      sum_squares(piece, sum, tensors.filter);
+      return;
+    }
+    for (size_t s = 1; s < slices_.size(); ++s) {
+      const auto* term = reinterpret_cast<const float*>(scratch + s * partial_);
+      vectorised([sum, term, begin = piece.begin, end = piece.end] {
+        for (int64_t i = begin; i < end; ++i) sum[i] += term[i];
+      });
+    }
+    piece.reorder.set(kFrom, sum + piece.packed);
+    piece.reorder.set(kTo, tensors.filter + piece.plain);
+    piece.reorder.run();
+  }
+
+ private:
+  struct FilterPiece {
+    Call reorder;  // between the plain filter and the library's, for these output channels
+    int64_t plain = 0, packed = 0;  // where it begins in the plain filter and in the library's
+    int64_t first_block = 0, last_block = 0;
+    int64_t begin = 0, end = 0;  // of the library's
+  };
+
+  // How many output channels make one contiguous stretch of the library's filter; 0 when the filter
+  // is laid out otherwise.
+  static int64_t outer_block(const Desc& filter) {
+    if (filter.dims().size() != 4) return 0;  // groups come first
+    const auto& blocking = filter.data.format_desc.blocking;
+    int64_t block = 1;
+    for (int i = 0; i < blocking.inner_nblks; ++i) {
+      if (blocking.inner_idxs[i] == 0) block *= blocking.inner_blks[i];
+    }
+    for (int d = 1; d < 4; ++d) {
+      if (blocking.strides[d] > blocking.strides[0]) return 0;
+    }
+    return block;
+  }
+
+  void* filter_of(int slice, const Tensors& tensors, std::byte* scratch) const {
+    if (pieces_.empty()) return tensors.filter;
+    return pass_ == ConvPass::filter ? scratch + static_cast<size_t>(slice) * partial_ : scratch;
+  }
+
+  // The layout that most filter gradients come in: squares of 16 input and 16 output channels, one
+  // per tap. The slices' squares are added up and turned over while they are in the nearest cache;
+  // the library's own reorder would take two more passes over memory.
+  static constexpr int64_t kSide = 16, kSquare = kSide * kSide, kMostTaps = 25;
+  void sum_squares(const FilterPiece& piece, const float* sums, float* plain) const {
+    const int64_t taps = sizes_.axes[0].size * sizes_.axes[1].size;
+    if (taps == 1) {
+      vectorised([&] { turn_squares(piece, sums, plain, std::integral_constant<int64_t, 1>()); });
+    } else if (taps == 9) {
+      vectorised([&] { turn_squares(piece, sums, plain, std::integral_constant<int64_t, 9>()); });
+    } else {
+      vectorised([&] { turn_squares(piece, sums, plain, taps); });
+    }
+  }
+  template <class Taps>
+  void turn_squares(const FilterPiece& piece, const float* sums, float* plain, Taps taps) const {
+    const int64_t inputs = sizes_.image_channels, across = inputs / kSide;
+    float tile[kMostTaps * kSquare];
+    for (int64_t block = piece.first_block; block < piece.last_block; ++block) {
+      for (int64_t i = 0; i < across; ++i) {
+        const float* from = sums + (block * across + i) * taps * kSquare;
+        std::copy_n(from, taps * kSquare, tile);
+        for (size_t s = 1; s < slices_.size(); ++s) {
+          const float* term = from + s * (partial_ / sizeof(float));
+          for (int64_t e = 0; e < taps * kSquare; ++e) tile[e] += term[e];
+        }
+        for (int64_t o = 0; o < kSide; ++o) {
+          float* to = plain + ((block * kSide + o) * inputs + i * kSide) * taps;
+          for (int64_t c = 0; c < kSide; ++c) {
+            for (int64_t t = 0; t < taps; ++t) to[c * taps + t] = tile[t * kSquare + c * kSide + o];
+          }
+        }
+      }
+    }
+  }
+
+  ConvSizes sizes_;
+  ConvPass pass_;
+  bool in_squares_ = false;
+  std::vector<Slice> slices_;
+  size_t partial_;  // bytes of one filter in the library's layout
+  std::vector<FilterPiece> pieces_;
+};
+
+std::unique_ptr<OnednnConv> make_conv(const ConvSizes& s, ConvPass kind, bool as_given,
+                                      std::string* why_not) {
+  const OneThread one;
+  const auto f32 = memory::data_type::f32;
+  const Tag image = given_layout(s, s.image_block), map = given_layout(s, s.map_block);
+  const int count = conv_slices(s, kind);
+  std::vector<Conv::Slice> slices;
+  std::map<int64_t, Pass> passes;  // by length
+  Desc filter;
+  for (int i = 0; i < count; ++i) {
+    const int64_t first = s.batch * i / count, last = s.batch * (i + 1) / count;
+    auto made = passes.find(last - first);  // asking the library takes time, also the second time
+    if (made == passes.end()) {
+      made =
+          passes
+              .emplace(last - first, make_pass(s, kind, last - first, takes_winograd(s), as_given))
+              .first;
+    }
+    const Pass& pass = made->second;
+    if (is_reference(pass.implementation.c_str())) {
+      if (why_not) *why_not = "oneDNN has only its reference loop for these sizes";
+      return nullptr;
+    }
+    // Slices share the packed filter, and their gradients are added element by element.
+    if (i > 0 && pass.filter != filter) {
+      if (why_not) *why_not = "oneDNN lays the filter out differently for slices of other lengths";
+      return nullptr;
+    }
+    filter = pass.filter;
+    const bool filter_last = kind == ConvPass::filter;
+    const int image_argument = kind == ConvPass::image ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC;
+    const int map_argument = kind == ConvPass::map ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST;
+    Conv::Slice slice;
+    slice.first = first;
+    slice.call =
+        Call(pass.primitive, {{image_argument, pass.image},
+                              {map_argument, pass.map},
+                              {filter_last ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, pass.filter},
+                              {DNNL_ARG_SCRATCHPAD, pass.scratchpad}});
+    slice.image = Blocked(Desc(pass.image.dims(), f32, image), pass.image, kind == ConvPass::image);
+    slice.map = Blocked(Desc(pass.map.dims(), f32, map), pass.map, kind == ConvPass::map);
+    slice.scratchpad = pass.scratchpad.get_size();
+    slices.push_back(std::move(slice));
+  }
+  return std::make_unique<Conv>(s, kind, std::move(slices), filter);
+}
+
+}  // namespace
+
+double onednn_making_ms() { return static_cast<double>(making_ns.load()) * 1e-6; }
+
+std::unique_ptr<OnednnConv> OnednnConv::make(const ConvSizes& s, ConvPass pass,
+                                             std::string* why_not) {
+  const MakingTime time;
+  if (s.batch == 0) {
+    if (why_not) *why_not = "the batch is empty";
+    return nullptr;
+  }
+  if (pass == ConvPass::filter && takes_taps(s)) return make_conv_taps(s);
+  const auto attempt = [&](bool as_given) -> std::unique_ptr<OnednnConv> {
+    try {
+      return make_conv(s, pass, as_given, why_not);
+    } catch (const dnnl::error& e) {
+      if (e.status != dnnl_unimplemented) throw InternalError(std::string("oneDNN: ") + e.what());
+      if (why_not) *why_not = "oneDNN has no kernel for these sizes";
+      return nullptr;
+    }
+  };
+  if (s.image_block != 0 || s.map_block != 0) {
+    if (std::unique_ptr<OnednnConv> made = attempt(true)) return made;
+  }
+  return attempt(false);
+}
+
+}  // namespace trireme
+
+#else
+
+namespace trireme {
+
+double onednn_making_ms() { return 0; }
+std::unique_ptr<OnednnConv> OnednnConv::make(const ConvSizes&, ConvPass, std::string*) {
+  throw InternalError("a convolution on oneDNN was chosen, and oneDNN is not built in");
+}
+
+}  // namespace trireme
+
+#endif
