@@ -89,16 +89,17 @@ struct SummedLoop {
   TiledSum sum;
   double divisor = 1;
   int result = 0;
+  int64_t together = 1;  // lines that are computed before they are added
 
+  void finish(const KernelArgs& k) const { sum.finish(k.scratch, divisor, k.out<float>(result)); }
   void run(const KernelArgs& k, int64_t chunk) const {
     const auto [first, last] = sum.lines_of(chunk);
     double* sums = sum.start(chunk, k.scratch);
-    const int64_t together =
-        std::max<int64_t>(1, 4 * kTile / std::max<int64_t>(1, sum.longest_line()));
     for (int64_t line = first; line < last; line += together) {
       const TiledSum::Lines some{line, std::min(line + together, last)};
       sum.add(some, loop.run(k, sum.begin(some.first), sum.begin(some.last)), sums);
     }
+    if (sum.chunks() == 1) finish(k);
   }
 };
 
@@ -116,7 +117,8 @@ BoundKernel fused_kernel(const KernelSite& site) {
       }
       summed = std::make_shared<SummedLoop>(SummedLoop{
           std::move(loop), *sum, program.sum.mean ? static_cast<double>(sum->folded()) : 1.0,
-          static_cast<int>(site.out_size()) - 1});
+          static_cast<int>(site.out_size()) - 1,
+          std::max<int64_t>(1, 4 * kTile / std::max<int64_t>(1, sum->longest_line()))});
     } else {
       units += units_of(loop);
       loops->push_back(std::move(loop));
@@ -137,12 +139,8 @@ BoundKernel fused_kernel(const KernelSite& site) {
         }
       },
       static_cast<int>(std::clamp<int64_t>(units + chunks, 1, kMostParts)));
-  if (summed) {
-    made.scratch = summed->sum.scratch();
-    made.then.emplace_back([summed](const KernelArgs& k) {
-      summed->sum.finish(k.scratch, summed->divisor, k.out<float>(summed->result));
-    });
-  }
+  if (summed) made.scratch = summed->sum.scratch();
+  if (chunks > 1) made.then.emplace_back([summed](const KernelArgs& k) { summed->finish(k); });
   return made;
 }
 

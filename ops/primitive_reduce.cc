@@ -100,15 +100,17 @@ struct SumFold<float> {
 
 BoundKernel tiled_sum_kernel(const TiledSum& sum, double divisor) {
   BoundKernel made(
-      [sum](const KernelArgs& k) {
+      [sum, divisor](const KernelArgs& k) {
         const auto [first, last] = k.range(sum.chunks());
         for (int64_t chunk = first; chunk < last; ++chunk) {
           const TiledSum::Lines lines = sum.lines_of(chunk);
           sum.add(lines, k.in<float>(0) + sum.begin(lines.first), sum.start(chunk, k.scratch));
         }
+        if (sum.chunks() == 1) sum.finish(k.scratch, divisor, k.out<float>(0));
       },
       static_cast<int>(sum.chunks()));
   made.scratch = sum.scratch();
+  if (sum.chunks() == 1) return made;
   made.then.emplace_back(
       [sum, divisor](const KernelArgs& k) { sum.finish(k.scratch, divisor, k.out<float>(0)); });
   return made;

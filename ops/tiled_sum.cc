@@ -123,31 +123,36 @@ std::optional<TiledSum> TiledSum::make(const Shape& shape, const std::vector<int
   take(true, made.rows_);
   take(false, made.blocks_);
   take(true, made.outer_);
+  made.cut();
   return made;
 }
 
-int64_t TiledSum::rows_per_line() const {
-  if (columns_ <= 1) return kLongRow;
+void TiledSum::cut() {
+  elements_ = outer_ * blocks_ * rows_ * columns_;
+  results_ = blocks_ * columns_;
+  side_by_side_ = columns_ == 1 ? 1 : rows_side_by_side(columns_);
   // Sixteen terms at least, 64 at most, go into each float sum.
-  return std::clamp<int64_t>(kLineOfRows / columns_, 16, 64) * rows_side_by_side(columns_);
+  rows_per_line_ = columns_ <= 1
+                       ? kLongRow
+                       : std::clamp<int64_t>(kLineOfRows / columns_, 16, 64) * side_by_side_;
+  lines_per_block_ = (rows_ + rows_per_line_ - 1) / rows_per_line_;
+  lines_ = outer_ * blocks_ * lines_per_block_;
+  const int64_t most =
+      results_ == 0 ? 1 : std::min({elements_ / 16384, elements_ / (16 * results_), lines_});
+  chunks_ = std::clamp<int64_t>(most, 1, kMostChunks);
 }
 
-int64_t TiledSum::longest_line() const { return std::min(rows_, rows_per_line()) * columns_; }
+int64_t TiledSum::longest_line() const { return std::min(rows_, rows_per_line_) * columns_; }
 
 int64_t TiledSum::begin(int64_t line) const {
-  if (line == lines()) return elements();
-  const int64_t per_block = lines_per_block();
-  return (line / per_block * rows_ + line % per_block * rows_per_line()) * columns_;
-}
-
-int64_t TiledSum::chunks() const {
-  if (results() == 0) return 1;
-  return std::clamp<int64_t>(std::min({elements() / 16384, elements() / (16 * results()), lines()}),
-                             1, kMostChunks);
+  if (line == 0) return 0;
+  if (line == lines_) return elements_;
+  return (line / lines_per_block_ * rows_ + line % lines_per_block_ * rows_per_line_) * columns_;
 }
 
 TiledSum::Lines TiledSum::lines_of(int64_t chunk) const {
-  return {lines() * chunk / chunks(), lines() * (chunk + 1) / chunks()};
+  if (chunks_ == 1) return {0, lines_};
+  return {lines_ * chunk / chunks_, lines_ * (chunk + 1) / chunks_};
 }
 
 size_t TiledSum::scratch() const {
@@ -161,16 +166,21 @@ double* TiledSum::start(int64_t chunk, std::byte* scratch) const {
 }
 
 void TiledSum::add(Lines lines, const float* x, double* sums) const {
-  vectorised([=, this, per_block = lines_per_block(), most = rows_per_line(),
-              together = rows_side_by_side(columns_)] {
+  vectorised([=, this, together = side_by_side_] {
     const float* at = x;
+    int64_t block = lines.first == 0 ? 0 : lines.first / lines_per_block_ % blocks_;
+    int64_t within = lines.first == 0 ? 0 : lines.first % lines_per_block_;
     for (int64_t line = lines.first; line < lines.last; ++line) {
-      double* to = sums + line / per_block % blocks_ * columns_;
-      const int64_t rows = std::min(most, rows_ - line % per_block * most);
+      double* to = sums + block * columns_;
+      const int64_t rows = std::min(rows_per_line_, rows_ - within * rows_per_line_);
+      if (++within == lines_per_block_) {
+        within = 0;
+        if (++block == blocks_) block = 0;
+      }
       if (columns_ == 1) {
         *to += sum_row(at, rows);
       } else {
-        const int64_t whole = rows / together;
+        const int64_t whole = together == 1 ? rows : rows / together;
         sum_rows(at, whole, columns_, together, to);
         const int64_t done = whole * together;
         if (done < rows) sum_rows(at + done * columns_, rows - done, columns_, 1, to);

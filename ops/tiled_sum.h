@@ -21,13 +21,12 @@ class TiledSum {
   // Nothing unless it fits.
   static std::optional<TiledSum> make(const Shape& shape, const std::vector<int>& axes);
 
-  int64_t elements() const { return outer_ * blocks_ * rows_ * columns_; }
+  int64_t elements() const { return elements_; }
   int64_t folded() const { return outer_ * rows_; }  // elements behind one result
-  int64_t results() const { return blocks_ * columns_; }
-  int64_t lines() const { return outer_ * blocks_ * lines_per_block(); }
-  int64_t begin(int64_t line) const;  // its first element; of lines(): all there are
+  int64_t results() const { return results_; }
+  int64_t begin(int64_t line) const;  // its first element; of the last line's next: elements()
   int64_t longest_line() const;       // in elements
-  int64_t chunks() const;
+  int64_t chunks() const { return chunks_; }
 
   struct Lines {
     int64_t first, last;
@@ -42,11 +41,14 @@ class TiledSum {
   void finish(const std::byte* scratch, double divisor, float* results) const;
 
  private:
-  int64_t rows_per_line() const;
-  int64_t lines_per_block() const { return (rows_ + rows_per_line() - 1) / rows_per_line(); }
+  void cut();
 
   // [outer, blocks, rows, columns]: blocks and columns are kept.
   int64_t outer_ = 1, blocks_ = 1, rows_ = 1, columns_ = 1;
+  // What follows from those.
+  int64_t elements_ = 0, results_ = 0, lines_ = 0, chunks_ = 1;
+  int64_t rows_per_line_ = 1, lines_per_block_ = 1;
+  int64_t side_by_side_ = 1;  // rows that are added as one
 };
 
 // Of neighbours: sixteen sums run side by side and are added up at the end.
