@@ -106,28 +106,28 @@ BoundKernel lookup(const KernelSite& site) {
       lookup_parts(count * width));
 }
 
-// Rows may repeat, so the columns are cut into parts: each adds in the order of the ids.
+// Rows may repeat, so the table's rows are cut into parts: each adds in the order of the ids.
 template <class T>
 BoundKernel lookup_grad_dense(const KernelSite& site) {
+  constexpr int64_t kMostParts = 8;  // each reads all the ids
   const int ids = site.position("Ids"), dout = site.position("Out@GRAD");
   const int dtable = site.out_position("W@GRAD");
   const int64_t padding = site.attr<int64_t>("padding_idx");
   const int64_t height = site.in("W").shape.at(0), width = site.in("W").shape.at(1);
   const int64_t count = site.in("Ids").shape.count();
-  const auto parts =
-      static_cast<int>(std::clamp<int64_t>(width, 1, lookup_parts((height + count) * width)));
+  const int64_t wanted = std::min<int64_t>(lookup_parts((height + count) * width), kMostParts);
+  const auto parts = static_cast<int>(std::clamp<int64_t>(height, 1, wanted));
   return BoundKernel(
       [=](const KernelArgs& k) {
         const T* from = k.in<T>(dout);
         T* to = k.out<T>(dtable);
-        const auto [first, last] = k.range(width);
-        for (int64_t row = 0; row < height; ++row) {
-          std::fill(to + row * width + first, to + row * width + last, T{0});
-        }
+        const auto [first, last] = k.range(height);
+        std::fill(to + first * width, to + last * width, T{0});
         for (int64_t i = 0; i < count; ++i) {
           if (padding != kNoPadding && id_at(k.in(ids), i) == padding) continue;
           const int64_t row = checked_id(k.in(ids), i, height);
-          for (int64_t j = first; j < last; ++j) to[row * width + j] += from[i * width + j];
+          if (row < first || row >= last) continue;
+          for (int64_t j = 0; j < width; ++j) to[row * width + j] += from[i * width + j];
         }
       },
       parts);
