@@ -83,13 +83,7 @@ class NormFuser {
         if (value >= 0) users_[value].push_back(static_cast<int>(n));
       }
     }
-    outlives_.assign(graph_.values.size(), false);
-    for (const auto& fetch : graph_.fetches) outlives_[fetch.value] = true;
-    for (const auto& state : graph_.states) {
-      if (state.exit >= 0) outlives_[state.exit] = true;
-    }
-    for (int value : graph_.kept) outlives_[value] = true;
-    for (int value : graph_.saved) outlives_[value] = true;
+    outlives_ = graph_.outliving();
   }
 
   // The node that writes the value, if it is of that type.

@@ -77,6 +77,17 @@ std::vector<int> Graph::emit(std::string_view primitive, const std::vector<int>&
   return add_node(schema, shared_attrs, view, inputs).outs;
 }
 
+std::vector<bool> Graph::outliving() const {
+  std::vector<bool> outlives(values.size(), false);
+  for (const Named& fetch : fetches) outlives[fetch.value] = true;
+  for (const State& state : states) {
+    if (state.exit >= 0) outlives[state.exit] = true;
+  }
+  for (int value : kept) outlives[value] = true;
+  for (int value : saved) outlives[value] = true;
+  return outlives;
+}
+
 bool Graph::keep_nodes(const std::vector<bool>& keep) {
   size_t kept_nodes = 0;
   for (size_t n = 0; n < nodes.size(); ++n) {

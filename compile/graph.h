@@ -94,6 +94,8 @@ class Graph : public Emitter {
   std::vector<int> saved;     // values kept from each pass for the gradient
   bool saves_passes = false;  // a gradient counts the passes, even where it reads no value of them
 
+  // By value: whether somebody sees it when all nodes have run.
+  std::vector<bool> outliving() const;
   // Drops the nodes whose bit is not set; true when there were any. Values keep their numbers.
   bool keep_nodes(const std::vector<bool>& keep);
   int add_value(ValueInfo info, int node = -1);

@@ -3,13 +3,7 @@
 namespace trireme {
 
 bool prune_unobservable(Graph& graph) {
-  std::vector<bool> seen(graph.values.size(), false);  // values somebody needs
-  for (const auto& fetch : graph.fetches) seen[fetch.value] = true;
-  for (const auto& state : graph.states) {
-    if (state.exit >= 0) seen[state.exit] = true;
-  }
-  for (int value : graph.kept) seen[value] = true;
-  for (int value : graph.saved) seen[value] = true;
+  std::vector<bool> seen = graph.outliving();  // values somebody needs
 
   std::vector<bool> keep(graph.nodes.size(), false);
   for (size_t n = graph.nodes.size(); n-- > 0;) {
