@@ -129,23 +129,13 @@ TEST(Kernels, EveryKernelAgreesWithTheReference) {
   EXPECT_GT(compared, 0);
 }
 
-Tensors as_floats(const Tensors& from) {
-  Tensors made = from;
-  for (auto& [slot, tensors] : made) {
-    for (Tensor& tensor : tensors) {
-      if (tensor.dtype() == DType::float64) tensor = cast(tensor, DType::float32);
-    }
-  }
-  return made;
-}
-
 // What an op's library kernels leave, relative to the largest number of the reference's result.
 // Each kernel also gives the same bits whether its parts run one by one or not at all cut.
 void compare_in_float32(const char* type, const Tensors& operands, const Attrs& attrs,
                         double tolerance) {
   const OpSchema& row = op_table().get(type);
   const Tensors exact = run_kernel(row, row.kernels().back(), operands, attrs);
-  const Tensors single = as_floats(operands);
+  const Tensors single = in_float32(operands);
   int found = 0;
   for (const Kernel& kernel : row.kernels()) {
     const Tensors cut = run_kernel(row, kernel, single, attrs);

@@ -16,8 +16,6 @@ namespace {
 // Every graph that a test compiles is checked after lowering and after each pass.
 const bool checks_graphs = (check_between_passes = true);
 
-std::string var_name(const std::string& slot, size_t i) { return cat(slot, "_", i); }
-
 Tensor densified(const Variable& variable) {
   if (variable.kind() != Kind::rows) return variable.tensor();
   const SelectedRows merged = merge_rows(variable.rows());
@@ -32,57 +30,13 @@ Tensor densified(const Variable& variable) {
   return dense;
 }
 
-struct Built {
-  std::shared_ptr<Program> program = Program::create();
-  Feeds feeds;
-  OpSpec spec;
-  std::map<std::string, std::vector<std::string>> outputs;
-  Op* op = nullptr;
-};
-
-Built build(const OpCall& call, bool hide_batch = false) {
-  Built built;
-  Block& block = built.program->global_block();
-  const OpSchema& row = op_table().get(call.type);
-  built.spec = {.type = call.type, .inputs = {}, .outputs = {}, .attrs = call.attrs};
-  for (const auto& [slot, tensors] : call.inputs) {
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      const std::string name = var_name(slot, i);
-      Shape shape = tensors[i].shape();
-      if (hide_batch && shape.rank() > 0) shape[0] = Dim();
-      block.create_var({.name = name,
-                        .dtype = tensors[i].dtype(),
-                        .shape = shape,
-                        .lod_level = static_cast<int>(tensors[i].lod().size()),
-                        .is_data = true});
-      built.spec.inputs[slot].push_back(name);
-      built.feeds[name] = tensors[i];
-    }
-  }
-  for (const SlotSpec& slot : row.outputs()) {
-    if (!call.outputs.empty() &&
-        std::find(call.outputs.begin(), call.outputs.end(), slot.name) == call.outputs.end()) {
-      continue;
-    }
-    if (call.outputs.empty() && slot.dispensable) continue;
-    const auto count = call.out_counts.find(slot.name);
-    for (int i = 0; i < (count == call.out_counts.end() ? 1 : count->second); ++i) {
-      const std::string name = cat("out_", slot.name, "_", i);
-      block.create_var({.name = name, .has_shape = false});
-      built.spec.outputs[slot.name].push_back(name);
-      built.outputs[slot.name].push_back(name);
-    }
-  }
-  built.op = &block.append_op(built.spec);
-  return built;
-}
-
-Tensors run_built(Built& built, bool cut = false) {
+Tensors run_built(OpProgram& built, bool cut = false) {
   static Executor executor;
   std::vector<std::string> names;
   for (const auto& [slot, outs] : built.outputs)
     names.insert(names.end(), outs.begin(), outs.end());
   Scope scope;
+  for (const auto& [name, rows] : built.states) scope.var(name).rows() = rows;
   const std::vector<Variable> results =
       executor.run(*built.program, built.feeds, names,
                    {.scope = &scope, .threads = cut ? 2 : 1, .cut_bytes = cut ? 0 : ~size_t{0}});
@@ -112,7 +66,7 @@ double weighted_sum(const Tensors& outputs, const Tensors& weights) {
 }  // namespace
 
 Tensors run_op(const OpCall& call) {
-  Built built = build(call);
+  OpProgram built = build_op(call);
   const Tensors results = run_built(built, call.cut);
   for (const auto& [slot, tensors] : results) {
     for (const Tensor& tensor : tensors) note_result(call.type, tensor);
@@ -128,7 +82,7 @@ Tensor run_op(const std::string& type, const std::map<std::string, Tensor>& inpu
 }
 
 std::map<std::string, Shape> appended_shapes(const OpCall& call, bool hide_batch) {
-  Built built = build(call, hide_batch);
+  OpProgram built = build_op(call, hide_batch);
   std::map<std::string, Shape> shapes;
   for (const auto& [slot, names] : built.outputs) {
     shapes[slot] = built.program->global_block().var(names.front()).shape();
@@ -137,84 +91,19 @@ std::map<std::string, Shape> appended_shapes(const OpCall& call, bool hide_batch
 }
 
 GradCheck check_grad(const OpCall& call, uint64_t weight_seed) {
-  const OpSchema& row = op_table().get(call.type);
-  Built forward = build(call);
+  OpProgram forward = build_op(call);
   const Tensors outputs = run_built(forward);
-  Draw draw(weight_seed);
+  const OpGradient gradient = append_gradient(forward, outputs, weight_seed);
+  const auto& wanted = gradient.wanted;
+  if (wanted.empty()) return {};
 
-  // The gradient op, with the gradients of the outputs fed as random weights.
-  GradMaker maker(*forward.op, [&](const std::string& name) {
-    const auto fed = forward.feeds.find(name);
-    return fed != forward.feeds.end() && is_floating(fed->second.dtype());
-  });
-  std::vector<OpSpec> made = row.make_grad(maker);
-  EXPECT_FALSE(made.empty()) << call.type << " makes no gradient op";
-  if (made.empty()) return {};
-
-  Block& block = forward.program->global_block();
-  Tensors weights;
-  std::vector<std::string> consumed;
-  for (const OpSpec& spec : made) {
-    for (const auto& [slot, names] : spec.inputs)
-      consumed.insert(consumed.end(), names.begin(), names.end());
-  }
-  for (const auto& [slot, names] : forward.outputs) {
-    for (size_t i = 0; i < names.size(); ++i) {
-      const std::string grad = grad_name(names[i]);
-      if (std::find(consumed.begin(), consumed.end(), grad) == consumed.end()) continue;
-      const Tensor& out = outputs.at(slot)[i];
-      if (!out.initialized() || out.dtype() != DType::float64) continue;
-      Tensor weight = draw.uniform(out.shape());
-      weight.set_lod(out.lod());
-      block.create_var({.name = grad,
-                        .dtype = DType::float64,
-                        .shape = out.shape(),
-                        .lod_level = static_cast<int>(out.lod().size()),
-                        .is_data = true});
-      forward.feeds[grad] = weight;
-      auto& list = weights[slot];
-      while (list.size() < i)
-        list.push_back(filled(DType::float64, outputs.at(slot)[list.size()].shape(), 0));
-      list.push_back(weight);
-    }
-  }
-  std::map<std::string, std::string> wanted;  // gradient variable -> input variable
-  for (OpSpec spec : made) {
-    for (auto& [slot, names] : spec.outputs) {
-      for (const std::string& name : names) {
-        if (name == kEmptyVar || block.find_var(name)) continue;
-        const bool sparse = !row.sparse_grad_slot().empty() &&
-                            slot == row.sparse_grad_slot() + "@GRAD" &&
-                            forward.op->attr_or<bool>("is_sparse", false);
-        block.create_var({.name = name,
-                          .type = sparse ? VarType::selected_rows : VarType::lod_tensor,
-                          .dtype = DType::float64,
-                          .has_shape = false});
-        if (name.ends_with(kGradSuffix))
-          wanted[name] = name.substr(0, name.size() - kGradSuffix.size());
-      }
-    }
-    spec.attrs.erase("op_role");
-    block.append_op(spec);
-  }
-  std::erase_if(wanted, [&](const auto& pair) { return !forward.feeds.contains(pair.second); });
-  // What a gradient op writes there is no derivative (statistics that it updates on the way).
-  for (const SlotSpec& slot : row.inputs()) {
-    if (!slot.no_grad) continue;
-    const auto& names = forward.op->input(slot.name);
-    std::erase_if(wanted, [&](const auto& pair) {
-      return std::find(names.begin(), names.end(), pair.second) != names.end();
-    });
-  }
-  EXPECT_FALSE(wanted.empty()) << call.type << ": no input gets a gradient";
-
-  Built backward = forward;
+  OpProgram backward = forward;
   backward.outputs.clear();
   for (const auto& [grad, name] : wanted) backward.outputs[grad] = {grad};
   const Tensors grads = run_built(backward);
 
   GradCheck check;
-  Built probe = build(call);
+  OpProgram probe = build_op(call);
   for (const auto& [grad, name] : wanted) {
     const Tensor& analytic = grads.at(grad).front();
     const Tensor original = probe.feeds.at(name);
@@ -232,7 +121,7 @@ GradCheck check_grad(const OpCall& call, uint64_t weight_seed) {
       // Fourth order: the truncation error stays far below the tolerance.
       const auto f = [&](double value) {
         x[i] = value;
-        return weighted_sum(run_built(probe), weights);
+        return weighted_sum(run_built(probe), gradient.weights);
       };
       const double near = f(at + h) - f(at - h), far = f(at + 2 * h) - f(at - 2 * h);
       numeric[static_cast<size_t>(i)] = (8 * near - far) / (12 * h);

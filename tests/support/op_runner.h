@@ -9,19 +9,9 @@
 #include "core/tensor.h"
 #include "ir/sample.h"
 #include "runtime/executor.h"
+#include "tests/support/op_program.h"
 
 namespace trireme::testing {
-
-using Tensors = std::map<std::string, std::vector<Tensor>>;
-
-struct OpCall {
-  std::string type;
-  Tensors inputs;
-  Attrs attrs = {};
-  std::map<std::string, int> out_counts = {};  // duplicable outputs; others 1
-  std::vector<std::string> outputs = {};       // slots to compute; empty: all of the row
-  bool cut = false;  // cut into parts whatever the size, and share them out
-};
 
 // Every output by slot. SelectedRows results come back dense.
 Tensors run_op(const OpCall& call);
