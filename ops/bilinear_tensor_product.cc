@@ -1,6 +1,5 @@
 // bilinear_tensor_product: Out[n, k] = X[n] Weight[k] Y[n]^T + Bias[k].
 #include <algorithm>
-#include <vector>
 
 #include "ops/gemm_kernel.h"
 #include "ops/rules.h"
@@ -42,7 +41,7 @@ struct BilinearSizes {
 // X Weight[k], [rows, n].
 template <class T>
 void through_weight(const Product<T>& product, const BilinearSizes& s, const T* x, const T* weight,
-                    std::vector<T>& to) {
+                    T* to) {
   product({.m = s.rows,
            .n = s.n,
            .k = s.m,
@@ -50,7 +49,7 @@ void through_weight(const Product<T>& product, const BilinearSizes& s, const T* 
            .lda = s.m,
            .b = weight,
            .ldb = s.n,
-           .c = to.data(),
+           .c = to,
            .ldc = s.n});
 }
 
@@ -59,20 +58,21 @@ BoundKernel bilinear(const KernelSite& site, Product<T> product) {
   const BilinearSizes s(site);
   const int x_at = site.position("X"), y_at = site.position("Y");
   const int weight_at = site.position("Weight"), bias_at = site.position("Bias");
-  return [=](const KernelArgs& k) {
+  BoundKernel kernel([=](const KernelArgs& k) {
     const T* y = k.in<T>(y_at);
     const T* bias = k.has_in(bias_at) ? k.in<T>(bias_at) : nullptr;
-    std::vector<T> left(static_cast<size_t>(s.rows * s.n));
+    T* left = reinterpret_cast<T*>(k.scratch);
     for (int64_t map = 0; map < s.size; ++map) {
       through_weight(product, s, k.in<T>(x_at), k.in<T>(weight_at) + map * s.m * s.n, left);
       for (int64_t row = 0; row < s.rows; ++row) {
         T sum = bias ? bias[map] : T{0};
-        for (int64_t j = 0; j < s.n; ++j)
-          sum += left[static_cast<size_t>(row * s.n + j)] * y[row * s.n + j];
+        for (int64_t j = 0; j < s.n; ++j) sum += left[row * s.n + j] * y[row * s.n + j];
         k.out<T>(0)[row * s.size + map] = sum;
       }
     }
-  };
+  });
+  kernel.scratch = static_cast<size_t>(s.rows * s.n) * sizeof(T);
+  return kernel;
 }
 
 // With g = dOut[:, k] as a factor of every row: dX += (g Y) Weight[k]^T, dY += g (X Weight[k]),
@@ -85,11 +85,11 @@ BoundKernel bilinear_grad(const KernelSite& site, Product<T> product) {
   const int dx_at = site.out_position("X@GRAD"), dy_at = site.out_position("Y@GRAD");
   const int dweight_at = site.out_position("Weight@GRAD");
   const int dbias_at = site.out_position("Bias@GRAD");
-  return [=](const KernelArgs& k) {
+  BoundKernel kernel([=](const KernelArgs& k) {
     const T *x = k.in<T>(x_at), *y = k.in<T>(y_at), *grad = k.in<T>(grad_at);
     T* dy = k.has_out(dy_at) ? k.out<T>(dy_at) : nullptr;
     if (dy) std::fill_n(dy, s.rows * s.n, T{0});
-    std::vector<T> rows(static_cast<size_t>(s.rows * s.n));
+    T* rows = reinterpret_cast<T*>(k.scratch);
     for (int64_t map = 0; map < s.size; ++map) {
       const T* weight = k.in<T>(weight_at) + map * s.m * s.n;
       const auto g = [&](int64_t row) { return grad[row * s.size + map]; };
@@ -100,15 +100,14 @@ BoundKernel bilinear_grad(const KernelSite& site, Product<T> product) {
       }
       if (dy) {
         through_weight(product, s, x, weight, rows);
-        for (int64_t i = 0; i < s.rows * s.n; ++i)
-          dy[i] += g(i / s.n) * rows[static_cast<size_t>(i)];
+        for (int64_t i = 0; i < s.rows * s.n; ++i) dy[i] += g(i / s.n) * rows[i];
       }
-      for (int64_t i = 0; i < s.rows * s.n; ++i) rows[static_cast<size_t>(i)] = g(i / s.n) * y[i];
+      for (int64_t i = 0; i < s.rows * s.n; ++i) rows[i] = g(i / s.n) * y[i];
       if (k.has_out(dx_at)) {
         product({.m = s.rows,
                  .n = s.m,
                  .k = s.n,
-                 .a = rows.data(),
+                 .a = rows,
                  .lda = s.n,
                  .b = weight,
                  .ldb = s.n,
@@ -124,13 +123,15 @@ BoundKernel bilinear_grad(const KernelSite& site, Product<T> product) {
                  .a = x,
                  .lda = s.m,
                  .trans_a = true,
-                 .b = rows.data(),
+                 .b = rows,
                  .ldb = s.n,
                  .c = k.out<T>(dweight_at) + map * s.m * s.n,
                  .ldc = s.n});
       }
     }
-  };
+  });
+  kernel.scratch = static_cast<size_t>(s.rows * s.n) * sizeof(T);
+  return kernel;
 }
 
 // The gradient op does not read Bias.

@@ -6,6 +6,7 @@
 
 #include "ops/class_labels.h"
 #include "ops/recurrent_rules.h"
+#include "ops/scratch.h"
 #include "ops/sequence_rules.h"
 #include "ops/sequence_spans.h"
 
@@ -160,13 +161,13 @@ BoundKernel crf(const KernelSite& site) {
                          ClassLabels(k.in(label)),
                          k.out<T>(exps),
                          k.out<T>(transition_exps)};
-    const std::vector<Span> at = spans.at(k);
-    for (size_t s = 0; s < at.size(); ++s) {
+    for (int64_t s = 0; s < spans.sequences(); ++s) {
       // A sequence without rows costs nothing.
+      const Span at = spans.at(k, s);
       T& out = k.out<T>(cost)[s];
       out = 0;
-      if (at[s].length > 0) {
-        out = log_partition(chain, at[s], k.out<T>(alpha)) - path_score(chain, at[s]);
+      if (at.length > 0) {
+        out = log_partition(chain, at, k.out<T>(alpha)) - path_score(chain, at);
       }
     }
   });
@@ -176,12 +177,26 @@ BoundKernel crf(const KernelSite& site) {
 // how likely each pair of neighbours, less 1 for the labelled pair, that of the transition. Both
 // come from alpha and its mirror image beta, whose rows are scaled to sum one as well.
 template <class T>
+struct CrfGradMemory {
+  T *beta, *pairs, *likely;  // [time, tags], [tags, tags], [tags]
+  size_t bytes;
+
+  CrfGradMemory(int64_t longest, int64_t tags, std::byte* memory) {
+    Scratch scratch(memory);
+    beta = scratch.take<T>(longest * tags);
+    pairs = scratch.take<T>(tags * tags);
+    likely = scratch.take<T>(tags);
+    bytes = scratch.bytes();
+  }
+};
+
+template <class T>
 void crf_backward(const Chain<T>& c, const Span& s, const T* alpha, T grad, T* demission,
-                  T* dtransition) {
+                  T* dtransition, const CrfGradMemory<T>& m) {
   const int64_t n = c.tags;
-  std::vector<T> beta(static_cast<size_t>(s.length * n)), pairs(static_cast<size_t>(n * n));
+  T *beta = m.beta, *pairs = m.pairs, *likely = m.likely;
   for (int64_t t = s.length - 1; t >= 0; --t) {
-    T* b = beta.data() + t * n;
+    T* b = beta + t * n;
     for (int64_t i = 0; i < n; ++i) {
       b[i] = t == s.length - 1 ? c.we(kEnd)[i] : T{0};
       for (int64_t j = 0; t < s.length - 1 && j < n; ++j) {
@@ -190,11 +205,10 @@ void crf_backward(const Chain<T>& c, const Span& s, const T* alpha, T grad, T* d
     }
     normalize(b, n);
   }
-  std::vector<T> likely(static_cast<size_t>(n));
   for (int64_t t = 0; t < s.length; ++t) {
     const int64_t row = s.row(t), tag = c.tag(row);
     for (int64_t j = 0; j < n; ++j) likely[j] = alpha[row * n + j] * beta[t * n + j];
-    normalize(likely.data(), n);
+    normalize(likely, n);
     likely[tag] -= 1;
     for (int64_t j = 0; j < n; ++j) {
       if (demission) demission[row * n + j] = grad * likely[j];
@@ -209,7 +223,7 @@ void crf_backward(const Chain<T>& c, const Span& s, const T* alpha, T grad, T* d
             alpha[before * n + i] * c.we(kFirstTag + i)[j] * c.e(row)[j] * beta[t * n + j];
       }
     }
-    normalize(pairs.data(), n * n);
+    normalize(pairs, n * n);
     pairs[c.tag(before) * n + tag] -= 1;
     for (int64_t i = 0; i < n * n; ++i) dtransition[kFirstTag * n + i] += grad * pairs[i];
   }
@@ -225,7 +239,7 @@ BoundKernel crf_grad(const KernelSite& site) {
             dtransition = site.out_position("Transition@GRAD");
   const int64_t tags = site.in("Transition").shape.at(1);
   const SequenceSpans spans(site, "Emission", "Length");
-  return BoundKernel([=](const KernelArgs& k) {
+  BoundKernel kernel([=](const KernelArgs& k) {
     T* dx = out_or_null<T>(k, demission);
     T* dw = out_or_null<T>(k, dtransition);
     if (dx) std::fill_n(dx, k.in(emission).numel(), T{0});
@@ -233,12 +247,15 @@ BoundKernel crf_grad(const KernelSite& site) {
     const Chain<T> chain{
         tags,          k.in<T>(emission),       k.in<T>(transition), ClassLabels(k.in(label)),
         k.in<T>(exps), k.in<T>(transition_exps)};
-    const std::vector<Span> at = spans.at(k);
-    for (size_t s = 0; s < at.size(); ++s) {
-      if (at[s].length == 0) continue;
-      crf_backward(chain, at[s], k.in<T>(alpha), k.in<T>(cost_grad)[s], dx, dw);
+    const CrfGradMemory<T> memory(spans.longest(), tags, k.scratch);
+    for (int64_t s = 0; s < spans.sequences(); ++s) {
+      const Span at = spans.at(k, s);
+      if (at.length == 0) continue;
+      crf_backward(chain, at, k.in<T>(alpha), k.in<T>(cost_grad)[s], dx, dw, memory);
     }
   });
+  kernel.scratch = CrfGradMemory<T>(spans.longest(), tags, nullptr).bytes;
+  return kernel;
 }
 
 // ---- decoding
@@ -252,11 +269,26 @@ void decoding_shape(OpView& op) {
   op.share_lod("Emission", "ViterbiPath");
 }
 
+template <class T>
+struct DecodeMemory {  // both [time, tags]
+  T* score;
+  int64_t* from;
+  size_t bytes;
+
+  DecodeMemory(int64_t longest, int64_t tags, std::byte* memory) {
+    Scratch scratch(memory);
+    score = scratch.take<T>(longest * tags);
+    from = scratch.take<int64_t>(longest * tags);
+    bytes = scratch.bytes();
+  }
+};
+
 // The path with the largest score; the lower tag wins a tie.
 template <class T>
-void best_path(int64_t n, const T* emission, const T* w, const Span& s, int64_t* path) {
-  std::vector<T> score(static_cast<size_t>(s.length * n));
-  std::vector<int64_t> from(static_cast<size_t>(s.length * n));
+void best_path(int64_t n, const T* emission, const T* w, const Span& s, int64_t* path,
+               const DecodeMemory<T>& m) {
+  T* score = m.score;
+  int64_t* from = m.from;
   for (int64_t t = 0; t < s.length; ++t) {
     for (int64_t j = 0; j < n; ++j) {
       T best = t == 0 ? w[kStart * n + j] : score[(t - 1) * n] + w[kFirstTag * n + j];
@@ -273,7 +305,7 @@ void best_path(int64_t n, const T* emission, const T* w, const Span& s, int64_t*
     }
   }
   int64_t tag = 0;
-  const T* last = score.data() + (s.length - 1) * n;
+  const T* last = score + (s.length - 1) * n;
   for (int64_t j = 1; j < n; ++j) {
     if (last[j] + w[kEnd * n + j] > last[tag] + w[kEnd * n + tag]) tag = j;
   }
@@ -289,18 +321,22 @@ BoundKernel decode(const KernelSite& site) {
             label = site.position("Label"), path = site.out_position("ViterbiPath");
   const int64_t tags = site.in("Transition").shape.at(1);
   const SequenceSpans spans(site, "Emission", "Length");
-  return BoundKernel([=](const KernelArgs& k) {
+  BoundKernel kernel([=](const KernelArgs& k) {
+    const DecodeMemory<T> memory(spans.longest(), tags, k.scratch);
     auto* out = k.out<int64_t>(path);
     std::fill_n(out, k.out(path).numel(), int64_t{0});
-    for (const Span& s : spans.at(k)) {
+    for (int64_t sequence = 0; sequence < spans.sequences(); ++sequence) {
+      const Span s = spans.at(k, sequence);
       if (s.length == 0) continue;
-      best_path(tags, k.in<T>(emission), k.in<T>(transition), s, out);
+      best_path(tags, k.in<T>(emission), k.in<T>(transition), s, out, memory);
       if (!k.has_in(label)) continue;
       for (int64_t t = 0; t < s.length; ++t) {
         out[s.row(t)] = out[s.row(t)] == int_at(k.in(label), s.row(t)) ? 1 : 0;
       }
     }
   });
+  kernel.scratch = DecodeMemory<T>(spans.longest(), tags, nullptr).bytes;
+  return kernel;
 }
 
 Tensor draw_tags(Draw& draw, const Shape& shape, int64_t tags, const Lod& lod) {

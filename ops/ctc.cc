@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/class_labels.h"
+#include "ops/scratch.h"
 #include "ops/sequence_rules.h"
 #include "ops/sequence_spans.h"
 
@@ -20,40 +22,70 @@ double log_add(double a, double b) {
 // each step stays, goes on by one, or by two where that passes a blank between unequal labels.
 class Lattice {
  public:
-  Lattice(std::vector<int64_t> labels, int64_t blank) {
-    states_.assign(2 * labels.size() + 1, blank);
-    for (size_t i = 0; i < labels.size(); ++i) states_[2 * i + 1] = labels[i];
-    // Equal neighbours need a blank between them, so a step of their own.
-    needed_ = static_cast<int64_t>(labels.size());
-    for (size_t i = 1; i < labels.size(); ++i) needed_ += labels[i] == labels[i - 1] ? 1 : 0;
+  // The arrays that it works in, for sequences of up to so many steps and labels.
+  struct Memory {
+    int64_t* states;
+    double *ahead, *behind;      // [time, states]
+    double *log_probs, *likely;  // [time, classes]
+    size_t bytes;
+
+    Memory(int64_t time, int64_t labels, int64_t classes, std::byte* memory) {
+      const int64_t count = 2 * labels + 1;
+      Scratch scratch(memory);
+      states = scratch.take<int64_t>(count);
+      ahead = scratch.take<double>(time * count);
+      behind = scratch.take<double>(time * count);
+      log_probs = scratch.take<double>(time * classes);
+      likely = scratch.take<double>(time * classes);
+      bytes = scratch.bytes();
+    }
+  };
+
+  Lattice(const ClassLabels& labels, const Span& span, int64_t classes, int64_t blank,
+          const Memory& memory)
+      : memory_(memory), count_(2 * span.length + 1), needed_(span.length) {
+    std::fill_n(memory_.states, count_, blank);
+    for (int64_t i = 0; i < span.length; ++i) {
+      const int64_t label = labels[span.row(i)];
+      if (label < 0 || label >= classes) {
+        throw Error(ErrorKind::out_of_range,
+                    cat("Label holds ", label, " but Logits has ", classes, " classes"))
+            .fix(cat("give labels from 0 to ", classes - 1));
+      }
+      memory_.states[2 * i + 1] = label;
+      // Equal neighbours need a blank between them, so a step of their own.
+      if (i > 0 && label == memory_.states[2 * i - 1]) ++needed_;
+    }
   }
 
-  // The loss of log probabilities [time, classes], and into `grad` [time, classes] how likely each
-  // class is at each step among the paths that give the labels. Too few steps for the labels cost
-  // nothing, as in the original, and false is returned.
-  bool run(const std::vector<double>& log_probs, int64_t time, int64_t classes, double* loss,
-           std::vector<double>* grad) const {
+  // The loss of the log probabilities, and how likely each class is at each step among the paths
+  // that give the labels. Too few steps for the labels cost nothing, as in the original, and false
+  // is returned.
+  bool run(int64_t time, int64_t classes, double* loss) const {
     *loss = 0;
     if (needed_ > time || time == 0) return false;
-    const auto count = states_.size();
-    const auto at = [&](int64_t t, size_t s) { return static_cast<size_t>(t) * count + s; };
-    const auto log_prob = [&](int64_t t, size_t s) {
-      return log_probs[static_cast<size_t>(t * classes + states_[s])];
+    const int64_t count = count_, *states = memory_.states;
+    const auto at = [&](int64_t t, int64_t s) { return t * count + s; };
+    const auto log_prob = [&](int64_t t, int64_t s) {
+      return memory_.log_probs[t * classes + states[s]];
     };
-    std::vector<double> ahead(static_cast<size_t>(time) * count, kNever);  // up to and with step t
-    std::vector<double> behind(ahead);                                     // after step t
-    for (size_t s = 0; s < std::min<size_t>(2, count); ++s) ahead[at(0, s)] = log_prob(0, s);
+    double *ahead = memory_.ahead, *behind = memory_.behind;  // up to and with step t, and after it
+    std::fill_n(ahead, time * count, kNever);
+    std::fill_n(behind, time * count, kNever);
+    for (int64_t s = 0; s < std::min<int64_t>(2, count); ++s) ahead[at(0, s)] = log_prob(0, s);
     for (int64_t t = 1; t < time; ++t) {
-      for (size_t s = 0; s < count; ++s) {
+      for (int64_t s = 0; s < count; ++s) {
         double sum = ahead[at(t - 1, s)];
         if (s >= 1) sum = log_add(sum, ahead[at(t - 1, s - 1)]);
         if (s >= 2 && may_skip(s)) sum = log_add(sum, ahead[at(t - 1, s - 2)]);
         ahead[at(t, s)] = sum + log_prob(t, s);
       }
     }
-    for (size_t s = count - std::min<size_t>(2, count); s < count; ++s) behind[at(time - 1, s)] = 0;
+    for (int64_t s = count - std::min<int64_t>(2, count); s < count; ++s) {
+      behind[at(time - 1, s)] = 0;
+    }
     for (int64_t t = time - 2; t >= 0; --t) {
-      for (size_t s = 0; s < count; ++s) {
+      for (int64_t s = 0; s < count; ++s) {
         double sum = behind[at(t + 1, s)] + log_prob(t + 1, s);
         if (s + 1 < count) {
           sum = log_add(sum, behind[at(t + 1, s + 1)] + log_prob(t + 1, s + 1));
@@ -65,11 +97,12 @@ class Lattice {
       }
     }
     double total = kNever;
-    for (size_t s = 0; s < count; ++s) total = log_add(total, ahead[at(0, s)] + behind[at(0, s)]);
+    for (int64_t s = 0; s < count; ++s) total = log_add(total, ahead[at(0, s)] + behind[at(0, s)]);
     *loss = -total;
+    std::fill_n(memory_.likely, time * classes, 0.0);
     for (int64_t t = 0; t < time; ++t) {
-      for (size_t s = 0; s < count; ++s) {
-        (*grad)[static_cast<size_t>(t * classes + states_[s])] +=
+      for (int64_t s = 0; s < count; ++s) {
+        memory_.likely[t * classes + states[s]] +=
             std::exp(ahead[at(t, s)] + behind[at(t, s)] - total);
       }
     }
@@ -77,10 +110,12 @@ class Lattice {
   }
 
  private:
-  bool may_skip(size_t s) const { return s % 2 == 1 && states_[s] != states_[s - 2]; }
+  bool may_skip(int64_t s) const {
+    return s % 2 == 1 && memory_.states[s] != memory_.states[s - 2];
+  }
 
-  std::vector<int64_t> states_;
-  int64_t needed_ = 0;
+  Memory memory_;
+  int64_t count_, needed_;
 };
 
 void warpctc_shape(OpView& op) {
@@ -130,31 +165,16 @@ void warpctc_shape(OpView& op) {
 }
 
 template <class T>
-std::vector<double> log_softmax(const T* logits, const Span& s, int64_t classes) {
-  std::vector<double> out(static_cast<size_t>(s.length * classes));
+void log_softmax(const T* logits, const Span& s, int64_t classes, double* out) {
   for (int64_t t = 0; t < s.length; ++t) {
     const T* x = logits + s.row(t) * classes;
     const double top = static_cast<double>(*std::max_element(x, x + classes));
     double sum = 0;
     for (int64_t j = 0; j < classes; ++j) sum += std::exp(static_cast<double>(x[j]) - top);
     for (int64_t j = 0; j < classes; ++j) {
-      out[static_cast<size_t>(t * classes + j)] = static_cast<double>(x[j]) - top - std::log(sum);
+      out[t * classes + j] = static_cast<double>(x[j]) - top - std::log(sum);
     }
   }
-  return out;
-}
-
-std::vector<int64_t> labels_of(const Tensor& label, const Span& s, int64_t classes) {
-  std::vector<int64_t> labels;
-  for (int64_t i = 0; i < s.length; ++i) {
-    labels.push_back(int_at(label, s.row(i)));
-    if (labels.back() < 0 || labels.back() >= classes) {
-      throw Error(ErrorKind::out_of_range,
-                  cat("Label holds ", labels.back(), " but Logits has ", classes, " classes"))
-          .fix(cat("give labels from 0 to ", classes - 1));
-    }
-  }
-  return labels;
 }
 
 // WarpCTCGrad is the gradient of the loss: the softmax, less how likely each class is.
@@ -166,29 +186,31 @@ BoundKernel warpctc(const KernelSite& site) {
   const int64_t blank = site.attr<int32_t>("blank");
   const SequenceSpans logit_spans(site, "Logits", "LogitsLength", Padded::time_first);
   const SequenceSpans label_spans(site, "Label", "LabelLength");
-  return BoundKernel([=](const KernelArgs& k) {
-    const std::vector<Span> rows = logit_spans.at(k), labels = label_spans.at(k);
-    const auto sequences = static_cast<int64_t>(rows.size());
+  const int64_t time = logit_spans.longest(), labels = label_spans.longest();
+  BoundKernel kernel([=](const KernelArgs& k) {
+    const Lattice::Memory memory(time, labels, classes, k.scratch);
+    const int64_t sequences = logit_spans.sequences();
     T* grad = k.out<T>(grad_at);
     std::fill_n(grad, k.out(grad_at).numel(), T{0});
     for (int64_t s = 0; s < sequences; ++s) {
-      const Span& span = rows[static_cast<size_t>(s)];
-      const std::vector<double> log_probs = log_softmax(k.in<T>(logits_at), span, classes);
-      std::vector<double> likely(log_probs.size());
-      const Lattice lattice(labels_of(k.in(label_at), labels[static_cast<size_t>(s)], classes),
-                            blank);
+      const Span span = logit_spans.at(k, s);
+      log_softmax(k.in<T>(logits_at), span, classes, memory.log_probs);
+      const Lattice lattice(ClassLabels(k.in(label_at)), label_spans.at(k, s), classes, blank,
+                            memory);
       double loss = 0;
-      const bool possible = lattice.run(log_probs, span.length, classes, &loss, &likely);
+      const bool possible = lattice.run(span.length, classes, &loss);
       k.out<T>(loss_at)[s] = static_cast<T>(loss);
       for (int64_t t = 0; possible && t < span.length; ++t) {
         for (int64_t j = 0; j < classes; ++j) {
-          const auto at = static_cast<size_t>(t * classes + j);
+          const int64_t at = t * classes + j;
           grad[(t * sequences + s) * classes + j] =
-              static_cast<T>(std::exp(log_probs[at]) - likely[at]);
+              static_cast<T>(std::exp(memory.log_probs[at]) - memory.likely[at]);
         }
       }
     }
   });
+  kernel.scratch = Lattice::Memory(time, labels, classes, nullptr).bytes;
+  return kernel;
 }
 
 template <class T>
@@ -200,10 +222,9 @@ BoundKernel warpctc_grad(const KernelSite& site) {
   return BoundKernel([=](const KernelArgs& k) {
     T* dx = k.out<T>(0);
     std::fill_n(dx, k.out(0).numel(), T{0});
-    const std::vector<Span> rows = spans.at(k);
-    const auto sequences = static_cast<int64_t>(rows.size());
+    const int64_t sequences = spans.sequences();
     for (int64_t s = 0; s < sequences; ++s) {
-      const Span& span = rows[static_cast<size_t>(s)];
+      const Span span = spans.at(k, s);
       T factor = k.in<T>(loss_grad_at)[s];
       if (by_times && span.length > 0) factor /= static_cast<T>(span.length);
       for (int64_t t = 0; t < span.length; ++t) {
@@ -254,8 +275,8 @@ BoundKernel ctc_align(const KernelSite& site) {
     const Tensor& input = k.in(0);
     std::vector<T> all, lengths;
     Lod lod = {{0}};
-    for (const Span& s : spans.at(k)) {
-      std::vector<T> labels = align(input.data<T>(), s, blank, merge);
+    for (int64_t s = 0; s < spans.sequences(); ++s) {
+      std::vector<T> labels = align(input.data<T>(), spans.at(k, s), blank, merge);
       lengths.push_back(static_cast<T>(labels.size()));
       if (spans.padded()) labels.resize(static_cast<size_t>(input.shape().at(1)), padding);
       all.insert(all.end(), labels.begin(), labels.end());

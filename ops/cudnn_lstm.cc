@@ -67,16 +67,22 @@ BoundKernel cudnn_lstm(const KernelSite& site, Product<T> product) {
             w = site.position("W"), out = site.out_position("Out");
   const int h = present(site.out_position("last_h"), site.out_position("LastH"));
   const int c = present(site.out_position("last_c"), site.out_position("LastC"));
-  return BoundKernel([=, sizes = LstmSizes(site),
-                      dropout = LstmDropout(site, stream_name(site, "Out"))](const KernelArgs& k) {
-    StackedLstm<T> lstm(sizes, product, k.in<T>(w), k.in<T>(h0), k.in<T>(c0));
+  const LstmSizes sizes(site);
+  const LstmDropout dropout(site, stream_name(site, "Out"));
+  using Memory = StackedLstmMemory<T>;
+  const typename Memory::Needs needs{.dropout = dropout.drop > 0};
+  BoundKernel kernel([=](const KernelArgs& k) {
+    StackedLstm<T> lstm(sizes, product, Memory(sizes, needs, k.scratch), k.in<T>(w), k.in<T>(h0),
+                        k.in<T>(c0));
     dropout.run(lstm, k.in<T>(x), k);
-    std::copy(lstm.out().begin(), lstm.out().end(), k.out<T>(out));
+    std::copy_n(lstm.out(), k.out(out).numel(), k.out<T>(out));
     if (sizes.time > 0) return lstm.last_states(out_or_null<T>(k, h), out_or_null<T>(k, c));
     const int64_t states = sizes.layers * sizes.directions * sizes.state();
     if (k.has_out(h)) std::copy_n(k.in<T>(h0), states, k.out<T>(h));
     if (k.has_out(c)) std::copy_n(k.in<T>(c0), states, k.out<T>(c));
   });
+  kernel.scratch = Memory(sizes, needs, nullptr).bytes;
+  return kernel;
 }
 
 template <class T>
@@ -87,9 +93,13 @@ BoundKernel cudnn_lstm_grad(const KernelSite& site, Product<T> product) {
   const int dc = present(site.position("last_c@GRAD"), site.position("LastC@GRAD"));
   const int dx = site.out_position("Input@GRAD"), dw = site.out_position("W@GRAD"),
             dh0 = site.out_position("InitH@GRAD"), dc0 = site.out_position("InitC@GRAD");
-  return BoundKernel([=, sizes = LstmSizes(site),
-                      dropout = LstmDropout(site, site.in("Out").name)](const KernelArgs& k) {
-    StackedLstm<T> lstm(sizes, product, k.in<T>(w), k.in<T>(h0), k.in<T>(c0));
+  const LstmSizes sizes(site);
+  const LstmDropout dropout(site, site.in("Out").name);
+  using Memory = StackedLstmMemory<T>;
+  const typename Memory::Needs needs{.dropout = dropout.drop > 0, .backward = true};
+  BoundKernel kernel([=](const KernelArgs& k) {
+    StackedLstm<T> lstm(sizes, product, Memory(sizes, needs, k.scratch), k.in<T>(w), k.in<T>(h0),
+                        k.in<T>(c0));
     dropout.run(lstm, k.in<T>(x), k);
     lstm.backward({.dout = in_or_null<T>(k, dout),
                    .dlast_h = in_or_null<T>(k, dh),
@@ -99,6 +109,8 @@ BoundKernel cudnn_lstm_grad(const KernelSite& site, Product<T> product) {
                    .dh0 = out_or_null<T>(k, dh0),
                    .dc0 = out_or_null<T>(k, dc0)});
   });
+  kernel.scratch = Memory(sizes, needs, nullptr).bytes;
+  return kernel;
 }
 
 OpSample cudnn_lstm_sample(Draw& draw, bool two_ways, float drop) {

@@ -1,6 +1,7 @@
 // gru: a gated recurrent unit over sequences whose input is already projected to the gates.
 // The gates, r * h' and h are kept in the order of Input's rows; the gradient reads them.
 #include "ops/gru_cell.h"
+#include "ops/scratch.h"
 #include "ops/sequence_rules.h"
 
 namespace trireme {
@@ -54,6 +55,23 @@ GruCell<T> gru_cell(const KernelSite& site, Product<T> product) {
           product};
 }
 
+// Arrays of a run, by place of the sequence.
+template <class T>
+struct GruMemory {
+  T *h, *gates, *reset_h, *next;
+  size_t bytes;
+
+  GruMemory(const Steps& steps, int64_t d, std::byte* memory) {
+    const int64_t n = steps.sequences();
+    Scratch scratch(memory);
+    h = scratch.take<T>(n * d);
+    gates = scratch.take<T>(n * 3 * d);
+    reset_h = scratch.take<T>(n * d);
+    next = scratch.take<T>(n * d);
+    bytes = scratch.bytes();
+  }
+};
+
 template <class T>
 BoundKernel gru(const KernelSite& site, Product<T> product) {
   const int input = site.position("Input"), weight = site.position("Weight");
@@ -63,28 +81,49 @@ BoundKernel gru(const KernelSite& site, Product<T> product) {
   const int kept_hidden = site.out_position("BatchHidden");
   const Steps steps(bound_offsets(site, "Input"), site.attr<bool>("is_reverse"));
   const GruCell<T> cell = gru_cell<T>(site, product);
-  return BoundKernel([=](const KernelArgs& k) {
+  BoundKernel kernel([=](const KernelArgs& k) {
     const int64_t d = cell.width;
-    const T* b = k.has_in(bias) ? k.in<T>(bias) : nullptr;
-    std::vector<T> h = first_state(steps, d, k.has_in(h0) ? k.in<T>(h0) : nullptr);
-    std::vector<T> gates(h.size() * 3), reset_h(h.size()), next(h.size());
+    const T* b = in_or_null<T>(k, bias);
+    const GruMemory<T> m(steps, d, k.scratch);
+    first_state(steps, d, in_or_null<T>(k, h0), m.h);
     for (int64_t t = 0; t < steps.count(); ++t) {
       const int64_t n = steps.active(t);
       for (int64_t s = 0; s < n; ++s) {
-        add_bias(k.in<T>(input) + steps.row(s, t) * 3 * d, b, 3 * d, gates.data() + s * 3 * d);
+        add_bias(k.in<T>(input) + steps.row(s, t) * 3 * d, b, 3 * d, m.gates + s * 3 * d);
       }
-      cell.forward(n, k.in<T>(weight), h.data(), gates.data(), reset_h.data(), next.data());
+      cell.forward(n, k.in<T>(weight), m.h, m.gates, m.reset_h, m.next);
       for (int64_t s = 0; s < n; ++s) {
         const int64_t row = steps.row(s, t);
-        std::copy_n(gates.data() + s * 3 * d, 3 * d, k.out<T>(gate) + row * 3 * d);
-        std::copy_n(reset_h.data() + s * d, d, k.out<T>(reset) + row * d);
-        std::copy_n(next.data() + s * d, d, k.out<T>(hidden) + row * d);
-        std::copy_n(next.data() + s * d, d, k.out<T>(kept_hidden) + row * d);
+        std::copy_n(m.gates + s * 3 * d, 3 * d, k.out<T>(gate) + row * 3 * d);
+        std::copy_n(m.reset_h + s * d, d, k.out<T>(reset) + row * d);
+        std::copy_n(m.next + s * d, d, k.out<T>(hidden) + row * d);
+        std::copy_n(m.next + s * d, d, k.out<T>(kept_hidden) + row * d);
       }
-      std::copy_n(next.data(), n * d, h.data());
+      std::copy_n(m.next, n * d, m.h);
     }
   });
+  kernel.scratch = GruMemory<T>(steps, cell.width, nullptr).bytes;
+  return kernel;
 }
+
+// Arrays of a run: by place of the sequence, then by row.
+template <class T>
+struct GruGradMemory {
+  T *first, *dh, *h_old, *dh_old, *dreset_h, *gates, *dgates;
+  T *dgates_all, *h_before;
+  size_t bytes;
+
+  GruGradMemory(const Steps& steps, int64_t d, std::byte* memory) {
+    const int64_t n = steps.sequences();
+    Scratch scratch(memory);
+    for (T** state : {&first, &dh, &h_old, &dh_old, &dreset_h}) *state = scratch.take<T>(n * d);
+    gates = scratch.take<T>(n * 3 * d);
+    dgates = scratch.take<T>(n * 3 * d);
+    dgates_all = scratch.take<T>(steps.rows() * 3 * d);
+    h_before = scratch.take<T>(steps.rows() * d);
+    bytes = scratch.bytes();
+  }
+};
 
 template <class T>
 BoundKernel gru_grad(const KernelSite& site, Product<T> product) {
@@ -95,40 +134,38 @@ BoundKernel gru_grad(const KernelSite& site, Product<T> product) {
   const int dweight = site.out_position("Weight@GRAD"), dbias = site.out_position("Bias@GRAD");
   const Steps steps(bound_offsets(site, "Input"), site.attr<bool>("is_reverse"));
   const GruCell<T> cell = gru_cell<T>(site, product);
-  return BoundKernel([=](const KernelArgs& k) {
+  BoundKernel kernel([=](const KernelArgs& k) {
     const int64_t d = cell.width;
-    const std::vector<T> first = first_state(steps, d, k.has_in(h0) ? k.in<T>(h0) : nullptr);
-    std::vector<T> dgates_all(static_cast<size_t>(steps.rows() * 3 * d));
-    std::vector<T> h_before(static_cast<size_t>(steps.rows() * d));
-    std::vector<T> dh(first.size()), h_old(first.size()), dh_old(first.size());
-    std::vector<T> gates(first.size() * 3), dgates(first.size() * 3);
+    const GruGradMemory<T> m(steps, d, k.scratch);
+    first_state(steps, d, in_or_null<T>(k, h0), m.first);
+    std::fill_n(m.dh, steps.sequences() * d, T{0});
     for (int64_t t = steps.count() - 1; t >= 0; --t) {
       const int64_t n = steps.active(t);
       for (int64_t s = 0; s < n; ++s) {
         const int64_t row = steps.row(s, t);
-        const T* old = previous(steps, s, t, d, k.in<T>(hidden), first);
-        std::copy_n(old, d, h_old.data() + s * d);
-        std::copy_n(old, d, h_before.data() + row * d);
-        std::copy_n(k.in<T>(gate) + row * 3 * d, 3 * d, gates.data() + s * 3 * d);
+        const T* old = previous(steps, s, t, d, k.in<T>(hidden), m.first);
+        std::copy_n(old, d, m.h_old + s * d);
+        std::copy_n(old, d, m.h_before + row * d);
+        std::copy_n(k.in<T>(gate) + row * 3 * d, 3 * d, m.gates + s * 3 * d);
         for (int64_t j = 0; j < d; ++j) {
-          dh[static_cast<size_t>(s * d + j)] += k.in<T>(dhidden)[row * d + j];
+          m.dh[s * d + j] += k.in<T>(dhidden)[row * d + j];
         }
       }
-      cell.backward(n, k.in<T>(weight), h_old.data(), gates.data(), dh.data(), dgates.data(),
-                    dh_old.data());
-      std::copy_n(dh_old.data(), n * d, dh.data());
+      cell.backward(n, k.in<T>(weight), m.h_old, m.gates, m.dh, m.dgates, m.dh_old, m.dreset_h);
+      std::copy_n(m.dh_old, n * d, m.dh);
       for (int64_t s = 0; s < n; ++s) {
-        std::copy_n(dgates.data() + s * 3 * d, 3 * d, dgates_all.data() + steps.row(s, t) * 3 * d);
+        std::copy_n(m.dgates + s * 3 * d, 3 * d, m.dgates_all + steps.row(s, t) * 3 * d);
       }
     }
-    if (k.has_out(dinput)) std::copy(dgates_all.begin(), dgates_all.end(), k.out<T>(dinput));
-    if (k.has_out(dh0)) store_state(steps, d, dh, k.out<T>(dh0));
-    if (k.has_out(dbias)) sum_rows(steps.rows(), 3 * d, dgates_all.data(), k.out<T>(dbias));
+    if (k.has_out(dinput)) std::copy_n(m.dgates_all, steps.rows() * 3 * d, k.out<T>(dinput));
+    if (k.has_out(dh0)) store_state(steps, d, m.dh, k.out<T>(dh0));
+    if (k.has_out(dbias)) sum_rows(steps.rows(), 3 * d, m.dgates_all, k.out<T>(dbias));
     if (k.has_out(dweight)) {
-      cell.weight_grad(steps.rows(), h_before.data(), k.in<T>(reset), dgates_all.data(),
-                       k.out<T>(dweight));
+      cell.weight_grad(steps.rows(), m.h_before, k.in<T>(reset), m.dgates_all, k.out<T>(dweight));
     }
   });
+  kernel.scratch = GruGradMemory<T>(steps, cell.width, nullptr).bytes;
+  return kernel;
 }
 
 OpSample gru_sample(Draw& draw, bool origin_mode, bool reverse) {

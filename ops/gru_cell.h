@@ -10,8 +10,6 @@
 //   h = u * c + (1 - u) * h', or with origin_mode h = u * h' + (1 - u) * c
 #pragma once
 
-#include <vector>
-
 #include "ops/gemm_kernel.h"
 #include "ops/recurrent_rules.h"
 
@@ -63,10 +61,10 @@ struct GruCell {
     }
   }
 
-  // dh: the gradient of h. Leaves the gradients before activation in dgates and that of h' in
-  // dh_old.
+  // dh: the gradient of h. Leaves the gradients before activation in dgates, that of h' in dh_old
+  // and that of r * h' in dreset_h.
   void backward(int64_t n, const T* weight, const T* h_old, const T* gates, const T* dh, T* dgates,
-                T* dh_old) const {
+                T* dh_old, T* dreset_h) const {
     const int64_t d = width;
     for (int64_t s = 0; s < n; ++s) {
       const T* g = gates + s * 3 * d;
@@ -79,7 +77,6 @@ struct GruCell {
         dh_old[s * d + j] = top * (1 - dc);
       }
     }
-    std::vector<T> dreset_h(static_cast<size_t>(n * d));
     product({.m = n,
              .n = d,
              .k = d,
@@ -88,11 +85,11 @@ struct GruCell {
              .b = weight + 2 * d * d,
              .ldb = d,
              .trans_b = true,
-             .c = dreset_h.data(),
+             .c = dreset_h,
              .ldc = d});
     for (int64_t s = 0; s < n; ++s) {
       for (int64_t j = 0; j < d; ++j) {
-        const T r = gates[s * 3 * d + d + j], dr = dreset_h[static_cast<size_t>(s * d + j)];
+        const T r = gates[s * 3 * d + d + j], dr = dreset_h[s * d + j];
         dgates[s * 3 * d + d + j] = dr * h_old[s * d + j] * slope(gate, r);
         dh_old[s * d + j] += dr * r;
       }

@@ -1,6 +1,7 @@
 // gru_unit: one step of a gated recurrent unit, without sequences.
 #include "ir/schema.h"
 #include "ops/gru_cell.h"
+#include "ops/scratch.h"
 
 namespace trireme {
 namespace {
@@ -49,6 +50,20 @@ BoundKernel gru_unit(const KernelSite& site, Product<T> product) {
 }
 
 template <class T>
+struct UnitGradMemory {
+  T *dgates, *dh_old, *dreset_h;
+  size_t bytes;
+
+  UnitGradMemory(int64_t rows, int64_t d, std::byte* memory) {
+    Scratch scratch(memory);
+    dgates = scratch.take<T>(rows * 3 * d);
+    dh_old = scratch.take<T>(rows * d);
+    dreset_h = scratch.take<T>(rows * d);
+    bytes = scratch.bytes();
+  }
+};
+
+template <class T>
 BoundKernel gru_unit_grad(const KernelSite& site, Product<T> product) {
   const int weight = site.position("Weight"), old = site.position("HiddenPrev");
   const int gate = site.position("Gate"), reset = site.position("ResetHiddenPrev");
@@ -57,19 +72,20 @@ BoundKernel gru_unit_grad(const KernelSite& site, Product<T> product) {
   const int dweight = site.out_position("Weight@GRAD"), dbias = site.out_position("Bias@GRAD");
   const int64_t rows = site.in("Input").shape.at(0);
   const GruCell<T> cell = unit_cell<T>(site, product);
-  return BoundKernel([=](const KernelArgs& k) {
+  BoundKernel kernel([=](const KernelArgs& k) {
     const int64_t d = cell.width;
-    std::vector<T> dgates(static_cast<size_t>(rows * 3 * d));
-    std::vector<T> dh_old(static_cast<size_t>(rows * d));
-    cell.backward(rows, k.in<T>(weight), k.in<T>(old), k.in<T>(gate), k.in<T>(dhidden),
-                  dgates.data(), dh_old.data());
-    if (k.has_out(dinput)) std::copy(dgates.begin(), dgates.end(), k.out<T>(dinput));
-    if (k.has_out(dold)) std::copy(dh_old.begin(), dh_old.end(), k.out<T>(dold));
-    if (k.has_out(dbias)) sum_rows(rows, 3 * d, dgates.data(), k.out<T>(dbias));
+    const UnitGradMemory<T> m(rows, d, k.scratch);
+    cell.backward(rows, k.in<T>(weight), k.in<T>(old), k.in<T>(gate), k.in<T>(dhidden), m.dgates,
+                  m.dh_old, m.dreset_h);
+    if (k.has_out(dinput)) std::copy_n(m.dgates, rows * 3 * d, k.out<T>(dinput));
+    if (k.has_out(dold)) std::copy_n(m.dh_old, rows * d, k.out<T>(dold));
+    if (k.has_out(dbias)) sum_rows(rows, 3 * d, m.dgates, k.out<T>(dbias));
     if (k.has_out(dweight)) {
-      cell.weight_grad(rows, k.in<T>(old), k.in<T>(reset), dgates.data(), k.out<T>(dweight));
+      cell.weight_grad(rows, k.in<T>(old), k.in<T>(reset), m.dgates, k.out<T>(dweight));
     }
   });
+  kernel.scratch = UnitGradMemory<T>(rows, cell.width, nullptr).bytes;
+  return kernel;
 }
 
 OpSample unit_sample(Draw& draw) {

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "ops/class_labels.h"
 #include "ops/recurrent_rules.h"
@@ -85,14 +86,18 @@ class Paths {
 
   int64_t longest() const { return longest_; }
 
-  std::vector<Decision> of(const KernelArgs& k, int64_t row) const {
-    std::vector<Decision> path;
+  size_t scratch() const { return static_cast<size_t>(longest_) * sizeof(Decision); }
+
+  // The path of a row, in the kernel's scratch.
+  std::span<const Decision> of(const KernelArgs& k, int64_t row) const {
+    auto* path = reinterpret_cast<Decision*>(k.scratch);
+    size_t count = 0;
     if (table_ < 0) {
       const int64_t leaf = ClassLabels(k.in(label_)).checked(row, classes_) + classes_;
       for (int64_t bit = 0; bit + 1 < bits_of(leaf); ++bit) {
-        path.push_back({(leaf >> (bit + 1)) - 1, (leaf >> bit & 1) != 0});
+        path[count++] = {(leaf >> (bit + 1)) - 1, (leaf >> bit & 1) != 0};
       }
-      return path;
+      return {path, count};
     }
     for (int64_t j = 0; j < longest_; ++j) {
       const int64_t node = int_at(k.in(table_), row * longest_ + j);
@@ -102,9 +107,9 @@ class Paths {
                                                  " but W has ", nodes_, " rows"))
             .fix(cat("use nodes from 0 to ", nodes_ - 1, ", and -1 past the end of a path"));
       }
-      path.push_back({node, int_at(k.in(code_), row * longest_ + j) != 0});
+      path[count++] = {node, int_at(k.in(code_), row * longest_ + j) != 0};
     }
-    return path;
+    return {path, count};
   }
 
  private:
@@ -120,7 +125,8 @@ BoundKernel hsigmoid(const KernelSite& site) {
   const int out_at = site.out_position("Out"), pre_at = site.out_position("PreOut"),
             kept_at = site.out_position("W_Out");
   const int64_t rows = site.in("X").shape.at(0), width = site.in("X").shape.at(1);
-  return BoundKernel([=, paths = Paths(site)](const KernelArgs& k) {
+  const Paths paths(site);
+  BoundKernel kernel([=](const KernelArgs& k) {
     if (k.has_out(kept_at) && k.out(kept_at).raw() != k.in(w_at).raw()) {
       std::memcpy(k.out(kept_at).raw(), k.in(w_at).raw(), k.in(w_at).byte_size());
     }
@@ -142,6 +148,8 @@ BoundKernel hsigmoid(const KernelSite& site) {
       k.out<T>(out_at)[row] = out;
     }
   });
+  kernel.scratch = paths.scratch();
+  return kernel;
 }
 
 // The sparse gradient of W has a row for every place of every path.
@@ -166,7 +174,8 @@ BoundKernel hsigmoid_grad(const KernelSite& site) {
   const int64_t rows = site.in("X").shape.at(0), width = site.in("X").shape.at(1),
                 nodes = site.in("W").shape.at(0);
   const bool sparse = site.attr<bool>("is_sparse");
-  return BoundKernel([=, paths = Paths(site)](const KernelArgs& k) {
+  const Paths paths(site);
+  BoundKernel kernel([=](const KernelArgs& k) {
     T* dx = out_or_null<T>(k, dx_at);
     T* dbias = out_or_null<T>(k, dbias_at);
     SelectedRows* picked = sparse && k.has_out(dw_at) ? &k.outs[dw_at]->rows() : nullptr;
@@ -176,7 +185,7 @@ BoundKernel hsigmoid_grad(const KernelSite& site) {
     if (dw) std::fill_n(dw, (picked ? rows * paths.longest() : nodes) * width, T{0});
     if (picked) picked->height = nodes;
     for (int64_t row = 0; row < rows; ++row) {
-      const std::vector<Decision> path = paths.of(k, row);
+      const std::span<const Decision> path = paths.of(k, row);
       const T* x = k.in<T>(x_at) + row * width;
       for (int64_t j = 0; j < paths.longest(); ++j) {
         const int64_t at = row * paths.longest() + j;
@@ -199,6 +208,8 @@ BoundKernel hsigmoid_grad(const KernelSite& site) {
       }
     }
   });
+  kernel.scratch = paths.scratch();
+  return kernel;
 }
 
 OpSample hsigmoid_sample(Draw& draw, bool custom) {

@@ -24,6 +24,7 @@
 #include "cpu/staging.h"
 #include "ops/gemm_kernel.h"
 #include "ops/recurrent_rules.h"
+#include "ops/scratch.h"
 
 namespace trireme {
 
@@ -88,31 +89,17 @@ struct LstmRecurrence {
     return count;
   }
 
-  // A kernel's scratch, handed out from cache line to cache line. Without memory it only counts.
-  struct Room {
-    T* memory = nullptr;
-    int64_t used = 0;
-
-    explicit Room(std::byte* scratch = nullptr) : memory(reinterpret_cast<T*>(scratch)) {}
-    T* take(int64_t n) {
-      constexpr int64_t kLine = 64 / sizeof(T);
-      const int64_t at = std::exchange(used, used + (n + kLine - 1) / kLine * kLine);
-      return memory ? memory + at : nullptr;
-    }
-    size_t bytes() const { return static_cast<size_t>(used) * sizeof(T); }
-  };
-
   // Memory of a run, by place of the sequence.
   struct Running {
     T *r, *c, *sums, *h;
   };
-  Running running(Room& room) const {
+  Running running(Scratch& room) const {
     const int64_t n = steps.sequences();
     Running memory{};
-    memory.r = room.take(n * state);
-    memory.c = room.take(n * width);
-    memory.sums = room.take(n * 4 * width);
-    memory.h = room.take(projected ? n * width : 0);
+    memory.r = room.take<T>(n * state);
+    memory.c = room.take<T>(n * width);
+    memory.sums = room.take<T>(n * 4 * width);
+    memory.h = room.take<T>(projected ? n * width : 0);
     return memory;
   }
   // Memory that the phases of the gradient share. Rows of the turned weight and of dsums lie at
@@ -125,9 +112,9 @@ struct LstmRecurrence {
     T *dpeep, *zeros;             // by group
     T *dr, *dc, *dh, *step_sums;  // by place of the sequence
   };
-  Shared shared(Room& room) const;
+  Shared shared(Scratch& room) const;
   Shared shared_at(std::byte* scratch) const {
-    Room room(scratch);
+    Scratch room(scratch);
     return shared(room);
   }
 
@@ -296,33 +283,33 @@ BoundKernel LstmRecurrence<T>::forward_kernel(
   BoundKernel kernel(
       [run = *this, input, in, out](const KernelArgs& k) {
         const auto [begin, end] = k.range(run.groups());
-        Room room(k.scratch);
+        Scratch room(k.scratch);
         const Running memory = run.running(room);
         for (int64_t i = begin; i < end; ++i) {
           run.forward(run.group(i), input(k), in(k), out(k), memory);
         }
       },
       groups());
-  Room room;
+  Scratch room;
   running(room);
   kernel.scratch = room.bytes();
   return kernel;
 }
 
 template <class T>
-typename LstmRecurrence<T>::Shared LstmRecurrence<T>::shared(Room& room) const {
+typename LstmRecurrence<T>::Shared LstmRecurrence<T>::shared(Scratch& room) const {
   const int64_t rows = steps.rows(), sequences = steps.sequences();
   Shared memory{};
-  memory.weight_turned = room.take(4 * width * turned_pitch());
-  memory.dsums = room.take(rows * dsums_pitch());
-  memory.r_before = room.take(rows * state);
-  memory.dprojected = room.take(projected ? rows * state : 0);
-  memory.dpeep = room.take(peephole ? groups() * 3 * width : 0);
-  memory.zeros = room.take(groups() * zero_count());
-  memory.dr = room.take(sequences * state);
-  memory.dc = room.take(sequences * width);
-  memory.dh = room.take(sequences * width);
-  memory.step_sums = room.take(sequences * 4 * width);
+  memory.weight_turned = room.take<T>(4 * width * turned_pitch());
+  memory.dsums = room.take<T>(rows * dsums_pitch());
+  memory.r_before = room.take<T>(rows * state);
+  memory.dprojected = room.take<T>(projected ? rows * state : 0);
+  memory.dpeep = room.take<T>(peephole ? groups() * 3 * width : 0);
+  memory.zeros = room.take<T>(groups() * zero_count());
+  memory.dr = room.take<T>(sequences * state);
+  memory.dc = room.take<T>(sequences * width);
+  memory.dh = room.take<T>(sequences * width);
+  memory.step_sums = room.take<T>(sequences * 4 * width);
   return memory;
 }
 
@@ -469,7 +456,7 @@ BoundKernel LstmRecurrence<T>::backward_kernel(
         }
       },
       kPieces);
-  Room room;
+  Scratch room;
   shared(room);
   kernel.scratch = room.bytes();
   kernel.then.emplace_back(

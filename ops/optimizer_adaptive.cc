@@ -104,7 +104,7 @@ KernelFn rmsprop_sparse(const KernelSite& site) {
   const auto momentum = static_cast<T>(site.attr<float>("momentum"));
   const bool centered = site.attr<bool>("centered");
   return [=](const KernelArgs& k) {
-    const SelectedRows merged = merged_grad(k, grad, k.in(param));
+    const SelectedRows& rows = sparse_grad(k, grad, k.in(param));
     copy_through(k, param, param_out);
     copy_through(k, mean_square, mean_square_out);
     copy_through(k, moment, moment_out);
@@ -118,7 +118,7 @@ KernelFn rmsprop_sparse(const KernelSite& site) {
     T* ms = k.out<T>(mean_square_out);
     T* mom = k.out<T>(moment_out);
     T* mg = centered ? k.out<T>(mean_grad_out) : nullptr;
-    for_each_element<T>(merged, k.in(param), false, [&](int64_t i, T g) {
+    for_each_element<T>(rows, k.in(param), false, [&](int64_t i, T g) {
       ms[i] = ms[i] * decay + g * g * (1 - decay);
       T variance = ms[i];
       if (centered) {

@@ -69,7 +69,7 @@ KernelFn momentum_sparse(const KernelSite& site) {
     const T* v = k.in<T>(velocity);
     T* p_out = k.out<T>(param_out);
     T* v_out = k.out<T>(velocity_out);
-    for_each_element<T>(merged_grad(k, grad, k.in(param)), k.in(param), false, [&](int64_t i, T g) {
+    for_each_element<T>(sparse_grad(k, grad, k.in(param)), k.in(param), false, [&](int64_t i, T g) {
       const T next = v[i] * mu + g;
       v_out[i] = next;
       p_out[i] = p[i] - (nesterov ? (g + next * mu) * lr : next * lr);
@@ -156,14 +156,14 @@ KernelFn adam_sparse(const KernelSite& site) {
   return [lazy, numbers = AdamNumbers(site)](const KernelArgs& k) {
     const AdamSlots& at = numbers.at;
     const AdamStep<T> s = numbers.template step<T>(k);
-    const SelectedRows merged = merged_grad(k, at.grad, k.in(at.param));
+    const SelectedRows& rows = sparse_grad(k, at.grad, k.in(at.param));
     copy_through(k, at.param, at.param_out);
     copy_through(k, at.moment1, at.moment1_out);
     copy_through(k, at.moment2, at.moment2_out);
     T* p = k.out<T>(at.param_out);
     T* m1 = k.out<T>(at.moment1_out);
     T* m2 = k.out<T>(at.moment2_out);
-    for_each_element<T>(merged, k.in(at.param), lazy, [&](int64_t i, T g) {
+    for_each_element<T>(rows, k.in(at.param), lazy, [&](int64_t i, T g) {
       m1[i] = s.beta1 * m1[i] + (1 - s.beta1) * g;
       m2[i] = s.beta2 * m2[i] + (1 - s.beta2) * g * g;
       p[i] -= s.step * (m1[i] / (std::sqrt(m2[i]) + s.epsilon));

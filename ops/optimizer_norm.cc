@@ -50,7 +50,7 @@ void lamb_body(Body& b) {
 }
 
 template <class T>
-KernelFn lamb_sparse(const KernelSite& site) {
+BoundKernel lamb_sparse(const KernelSite& site) {
   const int param = site.position("Param"), grad = site.position("Grad");
   const int moment1 = site.position("Moment1"), moment2 = site.position("Moment2");
   const int rate = site.position("LearningRate"), param_out = site.out_position("ParamOut");
@@ -63,8 +63,9 @@ KernelFn lamb_sparse(const KernelSite& site) {
   const auto beta2 = static_cast<T>(site.attr<float>("beta2"));
   const auto epsilon = static_cast<T>(site.attr<float>("epsilon"));
   const auto decay = static_cast<T>(site.attr<float>("weight_decay"));
-  return [=](const KernelArgs& k) {
-    const SelectedRows merged = merged_grad(k, grad, k.in(param));
+  const int64_t count = site.in("Param").shape.count();
+  BoundKernel kernel([=](const KernelArgs& k) {
+    const SelectedRows& rows = sparse_grad(k, grad, k.in(param));
     const bool corrected = k.has_out(pow1_out);
     const T unbias1 = corrected ? 1 - static_cast<T>(scalar(k, pow1)) : T{1};
     const T unbias2 = corrected ? 1 - static_cast<T>(scalar(k, pow2)) : T{1};
@@ -73,13 +74,13 @@ KernelFn lamb_sparse(const KernelSite& site) {
     const T* m2 = k.in<T>(moment2);
     T* m1_out = k.out<T>(moment1_out);
     T* m2_out = k.out<T>(moment2_out);
-    std::vector<T> direction(static_cast<size_t>(k.in(param).numel()));
+    T* direction = reinterpret_cast<T*>(k.scratch);
     T param_square = 0, direction_square = 0;
-    for_each_element<T>(merged, k.in(param), false, [&](int64_t i, T g) {
+    for_each_element<T>(rows, k.in(param), false, [&](int64_t i, T g) {
       m1_out[i] = m1[i] * beta1 + g * (1 - beta1);
       m2_out[i] = m2[i] * beta2 + g * g * (1 - beta2);
       const T d = m1_out[i] / unbias1 / (std::sqrt(m2_out[i] / unbias2) + epsilon) + decay * p[i];
-      direction[static_cast<size_t>(i)] = d;
+      direction[i] = d;
       param_square += p[i] * p[i];
       direction_square += d * d;
     });
@@ -87,10 +88,12 @@ KernelFn lamb_sparse(const KernelSite& site) {
     const T trust = usable ? std::sqrt(param_square) / std::sqrt(direction_square) : T{1};
     const T step = static_cast<T>(scalar(k, rate)) * trust;
     T* p_out = k.out<T>(param_out);
-    for (size_t i = 0; i < direction.size(); ++i) p_out[i] = p[i] - step * direction[i];
+    for (int64_t i = 0; i < count; ++i) p_out[i] = p[i] - step * direction[i];
     set_scalar(k, pow1_out, scalar(k, pow1) * beta1);
     set_scalar(k, pow2_out, scalar(k, pow2) * beta2);
-  };
+  });
+  kernel.scratch = static_cast<size_t>(count) * sizeof(T);
+  return kernel;
 }
 
 void lamb_shape(OpView& op) {

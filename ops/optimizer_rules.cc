@@ -121,10 +121,10 @@ void check_sparse_grad(const SelectedRows& grad, const Tensor& param) {
   }
 }
 
-SelectedRows merged_grad(const KernelArgs& k, int grad_position, const Tensor& param) {
+const SelectedRows& sparse_grad(const KernelArgs& k, int grad_position, const Tensor& param) {
   const SelectedRows& grad = std::as_const(*k.ins[grad_position]).rows();
   check_sparse_grad(grad, param);
-  return merge_rows(grad);
+  return grad;
 }
 
 void copy_through(const KernelArgs& k, int in, int out) {

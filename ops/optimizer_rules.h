@@ -36,36 +36,13 @@ bool grad_is_sparse(const KernelSite& site, std::string* why_not);
 // Checks that a run's sparse gradient fits Param: rows inside it, values of its width.
 void check_sparse_grad(const SelectedRows& grad, const Tensor& param);
 
-// The rows of the gradient added up, each once, ascending; checked against Param.
-SelectedRows merged_grad(const KernelArgs& k, int grad_position, const Tensor& param);
+// A run's sparse gradient, checked against Param.
+const SelectedRows& sparse_grad(const KernelArgs& k, int grad_position, const Tensor& param);
 
 // Brings the old value over where the output has memory of its own.
 void copy_through(const KernelArgs& k, int in, int out);
 // The same for rows [range) of a table.
 void copy_through(const KernelArgs& k, int in, int out, std::pair<int64_t, int64_t> range);
-
-// Calls update(element, gradient) for every element of Param in order; rows that the merged
-// gradient does not name have gradient 0. With `named_only` those rows are left out.
-template <class T, class F>
-void for_each_element(const SelectedRows& merged, const Tensor& param, bool named_only, F update) {
-  const int64_t height = param.shape().at(0);
-  const int64_t width = height == 0 ? 0 : param.numel() / height;
-  const T* value = merged.rows.empty() ? nullptr : merged.value.data<T>();
-  if (named_only) {
-    for (const int64_t row : merged.rows) {
-      for (int64_t j = 0; j < width; ++j) update(row * width + j, *value++);
-    }
-    return;
-  }
-  size_t next = 0;  // the first named row not yet passed
-  for (int64_t row = 0; row < height; ++row) {
-    const bool named = next < merged.rows.size() && merged.rows[next] == row;
-    for (int64_t j = 0; j < width; ++j) {
-      update(row * width + j, named ? value[static_cast<int64_t>(next) * width + j] : T{0});
-    }
-    if (named) ++next;
-  }
-}
 
 // Calls update(first element, gradient) for every row of [first, last) that the gradient names, in
 // ascending order; what it holds for one row is added up in the order in which it is named. `ahead`
@@ -99,6 +76,26 @@ void for_each_named_row(const SelectedRows& grad, int64_t width, std::pair<int64
     }
     update(row * width, sum.data());
   }
+}
+
+// Calls update(element, gradient) for every element of Param in order; rows that the gradient does
+// not name have gradient 0. With `named_only` those rows are left out.
+template <class T, class F>
+void for_each_element(const SelectedRows& grad, const Tensor& param, bool named_only, F update) {
+  const int64_t height = param.shape().at(0);
+  const int64_t width = height == 0 ? 0 : param.numel() / height;
+  int64_t next = 0;  // the first element not yet passed
+  const auto pass_unnamed = [&](int64_t end) {
+    for (; next < end && !named_only; ++next) update(next, T{0});
+  };
+  const auto pass_row = [&](int64_t first, const T* g) {
+    pass_unnamed(first);
+    for (int64_t j = 0; j < width; ++j) update(first + j, g[j]);
+    next = first + width;
+  };
+  for_each_named_row<T>(
+      grad, width, {0, height}, [](int64_t) {}, pass_row);
+  pass_unnamed(param.numel());
 }
 
 // Into how many stretches of the table an update that moves `elements` is cut.

@@ -28,32 +28,35 @@ bool before(T a, int64_t a_index, T b, int64_t b_index, bool descending) {
   return a_index < b_index;
 }
 
-// The first k of each line in order, with their places. k == length sorts.
+// The first k of each line in order, with their places. k == length sorts. Every part orders the
+// places of a line in scratch of its own.
 template <class T>
 BoundKernel order_kernel(const KernelSite& site, int axis, bool descending) {
   const Lines from(site.in("X").shape, axis);
   const Lines to(site.out("Out").shape, axis);
   const int x_at = site.position("X");
   const int out_at = site.out_position("Out"), indices_at = site.out_position("Indices");
-  return {[=](const KernelArgs& k) {
-            std::vector<int64_t> order(static_cast<size_t>(from.length));
-            const auto [begin, end] = k.range(from.count);
-            for (int64_t line = begin; line < end; ++line) {
-              const T* x = k.in<T>(x_at) + from.start(line);
-              std::iota(order.begin(), order.end(), int64_t{0});
-              std::partial_sort(
-                  order.begin(), order.begin() + to.length, order.end(), [&](int64_t a, int64_t b) {
-                    return before(x[a * from.step], a, x[b * from.step], b, descending);
-                  });
-              for (int64_t i = 0; i < to.length; ++i) {
-                const int64_t place = order[static_cast<size_t>(i)];
-                const int64_t at = to.start(line) + i * to.step;
-                if (k.has_out(out_at)) k.out<T>(out_at)[at] = x[place * from.step];
-                if (k.has_out(indices_at)) k.out<int64_t>(indices_at)[at] = place;
-              }
-            }
-          },
-          static_cast<int>(std::clamp<int64_t>(from.count / 16, 1, 64))};
+  BoundKernel kernel(
+      [=](const KernelArgs& k) {
+        int64_t* order = reinterpret_cast<int64_t*>(k.scratch) + k.part * from.length;
+        const auto [begin, end] = k.range(from.count);
+        for (int64_t line = begin; line < end; ++line) {
+          const T* x = k.in<T>(x_at) + from.start(line);
+          std::iota(order, order + from.length, int64_t{0});
+          std::partial_sort(order, order + to.length, order + from.length,
+                            [&](int64_t a, int64_t b) {
+                              return before(x[a * from.step], a, x[b * from.step], b, descending);
+                            });
+          for (int64_t i = 0; i < to.length; ++i) {
+            const int64_t place = order[i], at = to.start(line) + i * to.step;
+            if (k.has_out(out_at)) k.out<T>(out_at)[at] = x[place * from.step];
+            if (k.has_out(indices_at)) k.out<int64_t>(indices_at)[at] = place;
+          }
+        }
+      },
+      static_cast<int>(std::clamp<int64_t>(from.count / 16, 1, 64)));
+  kernel.scratch = static_cast<size_t>(kernel.parts * from.length) * sizeof(int64_t);
+  return kernel;
 }
 
 // Each gradient goes back to the place its value came from; all other places get zero.

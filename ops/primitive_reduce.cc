@@ -170,28 +170,30 @@ template <class T>
 BoundKernel prod_except_kernel(const KernelSite& site) {
   const ReduceLayout layout(site.in("A").shape, primitive_axes(site));
   const int64_t rows = layout.columns == 0 ? 0 : layout.results / layout.columns;
-  return [=](const KernelArgs& k) {
+  BoundKernel kernel([=](const KernelArgs& k) {
     const T* in = k.in<T>(0);
     T* out = k.out<T>(0);
-    std::vector<int64_t> places;
+    auto* places = reinterpret_cast<int64_t*>(k.scratch);
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t column = 0; column < layout.columns; ++column) {
-        places.clear();
+        int64_t count = 0;
         ReduceLayout::each(layout.reduced, layout.row_start(row) + column, [&](int64_t offset) {
-          for (int64_t i = 0; i < layout.run; ++i) places.push_back(offset + i);
+          for (int64_t i = 0; i < layout.run; ++i) places[count++] = offset + i;
         });
         T before = 1, after = 1;
-        for (const int64_t place : places) {
-          out[place] = before;
-          before *= in[place];
+        for (int64_t i = 0; i < count; ++i) {
+          out[places[i]] = before;
+          before *= in[places[i]];
         }
-        for (size_t i = places.size(); i > 0; --i) {
+        for (int64_t i = count; i > 0; --i) {
           out[places[i - 1]] *= after;
           after *= in[places[i - 1]];
         }
       }
     }
-  };
+  });
+  kernel.scratch = static_cast<size_t>(layout.folded) * sizeof(int64_t);
+  return kernel;
 }
 
 void register_products(Registry& ops) {

@@ -90,19 +90,18 @@ void with_activation(Activation kind, const F& f) {
 
 // The state before the first step, by place: from H0 or C0 ([sequences, width]), or zeros.
 template <class T>
-std::vector<T> first_state(const Steps& steps, int64_t width, const T* given) {
-  std::vector<T> state(static_cast<size_t>(steps.sequences() * width));
+void first_state(const Steps& steps, int64_t width, const T* given, T* state) {
+  if (!given) std::fill_n(state, steps.sequences() * width, T{0});
   for (int64_t slot = 0; given && slot < steps.sequences(); ++slot) {
-    std::copy_n(given + steps.sequence(slot) * width, width, state.data() + slot * width);
+    std::copy_n(given + steps.sequence(slot) * width, width, state + slot * width);
   }
-  return state;
 }
 
 // Back to the order of the LoD.
 template <class T>
-void store_state(const Steps& steps, int64_t width, const std::vector<T>& state, T* to) {
+void store_state(const Steps& steps, int64_t width, const T* state, T* to) {
   for (int64_t slot = 0; slot < steps.sequences(); ++slot) {
-    std::copy_n(state.data() + slot * width, width, to + steps.sequence(slot) * width);
+    std::copy_n(state + slot * width, width, to + steps.sequence(slot) * width);
   }
 }
 
@@ -121,8 +120,8 @@ void sum_rows(int64_t rows, int64_t width, const T* from, T* to, int64_t pitch =
 // Where each row's previous state stands: the row before it in its sequence, or the first state.
 template <class T>
 const T* previous(const Steps& steps, int64_t slot, int64_t step, int64_t width, const T* rows,
-                  const std::vector<T>& first) {
-  return step > 0 ? rows + steps.row(slot, step - 1) * width : first.data() + slot * width;
+                  const T* first) {
+  return step > 0 ? rows + steps.row(slot, step - 1) * width : first + slot * width;
 }
 
 // An operand that may be absent, at run time.

@@ -1,11 +1,11 @@
 // sample_logits: of every row's logits those of its labels and of drawn classes, for a softmax over
 // few classes instead of all.
 #include <cmath>
-#include <unordered_set>
 
 #include "ops/class_labels.h"
 #include "ops/class_sampler.h"
 #include "ops/random_source.h"
+#include "ops/scratch.h"
 #include "ops/sequence_spans.h"
 
 namespace trireme {
@@ -57,6 +57,22 @@ void sample_logits_shape(OpView& op) {
   }
 }
 
+// The arrays that classes are drawn in: those drawn, and one bit for every class that is among
+// them.
+struct DrawMemory {
+  int64_t* drawn;
+  uint64_t* seen;
+  int64_t words;  // of `seen`
+  size_t bytes;
+
+  DrawMemory(int64_t wanted, int64_t classes, std::byte* memory) : words((classes + 63) / 64) {
+    Scratch scratch(memory);
+    drawn = scratch.take<int64_t>(wanted);
+    seen = scratch.take<uint64_t>(words);
+    bytes = scratch.bytes();
+  }
+};
+
 // The labels, then classes drawn once for all rows. How likely a class is to be among them is known
 // from the number of tries it took to find enough different ones.
 template <class T>
@@ -66,17 +82,20 @@ void draw_classes(const KernelArgs& k, int labels_at, const Philox& numbers, boo
   const LogUniformClasses source{classes};
   const int64_t rows = shape.at(0), columns = shape.at(1), wanted = columns - right;
   const ClassLabels labels(k.in(labels_at));
-  std::vector<int64_t> drawn;
-  std::unordered_set<int64_t> seen;
-  int64_t tries = 0;
-  while (static_cast<int64_t>(drawn.size()) < wanted) {
+  const DrawMemory memory(wanted, classes, k.scratch);
+  std::fill_n(memory.seen, memory.words, uint64_t{0});
+  int64_t tries = 0, found = 0;
+  while (found < wanted) {
     const int64_t value = source.at(numbers.uniform(static_cast<uint64_t>(tries++)));
-    if (!unique || seen.insert(value).second) drawn.push_back(value);
+    uint64_t& word = memory.seen[value / 64];
+    const uint64_t bit = uint64_t{1} << (value % 64);
+    if (!unique || (word & bit) == 0) memory.drawn[found++] = value;
+    word |= bit;
   }
   for (int64_t i = 0; i < rows * columns; ++i) {
     const int64_t j = i % columns;
-    samples[i] = j < right ? labels.checked(i / columns * right + j, classes)
-                           : drawn[static_cast<size_t>(j - right)];
+    samples[i] =
+        j < right ? labels.checked(i / columns * right + j, classes) : memory.drawn[j - right];
     const double p = source.probability(samples[i]);
     const auto n = static_cast<double>(tries);
     probabilities[i] = static_cast<T>(tries == wanted ? p * n : -std::expm1(n * std::log1p(-p)));
@@ -101,7 +120,8 @@ BoundKernel sample_logits(const KernelSite& site) {
   const bool unique = site.attr<bool>("uniq"), remove = site.attr<bool>("remove_accidental_hits");
   const int64_t classes = site.in("Logits").shape.at(1), right = site.in("Labels").shape.at(1);
   const Shape shape = site.out("Samples").shape;
-  return BoundKernel([=, source = random_source(site, "Samples")](const KernelArgs& k) {
+  const RandomSource source = random_source(site, "Samples");
+  BoundKernel kernel([=](const KernelArgs& k) {
     auto* samples = k.out<int64_t>(samples_at);
     T* probabilities = k.out<T>(probabilities_at);
     const int64_t columns = shape.at(1);
@@ -126,6 +146,8 @@ BoundKernel sample_logits(const KernelSite& site) {
       k.out<int64_t>(new_labels_at)[i] = i % right;
     }
   });
+  kernel.scratch = DrawMemory(shape.at(1) - right, classes, nullptr).bytes;
+  return kernel;
 }
 
 template <class T>

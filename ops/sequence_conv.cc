@@ -81,16 +81,18 @@ void for_each_slot(const std::vector<int64_t>& offsets, const Context& context, 
 }
 
 template <class T>
-std::vector<T> unfold(const std::vector<int64_t>& offsets, const Context& context, int64_t width,
-                      const T* x, const T* padding) {
-  std::vector<T> rows(static_cast<size_t>(offsets.back() * context.length * width));
+void unfold(const std::vector<int64_t>& offsets, const Context& context, int64_t width, const T* x,
+            const T* padding, T* rows) {
   for_each_slot(offsets, context, [&](int64_t slot, int64_t source, int64_t pad) {
     const T* from = source != kNoRow ? x + source * width
                     : pad != kNoRow  ? padding + pad * width
                                      : nullptr;
-    if (from) std::copy_n(from, width, rows.data() + slot * width);
+    if (from) {
+      std::copy_n(from, width, rows + slot * width);
+    } else {
+      std::fill_n(rows + slot * width, width, T{0});
+    }
   });
-  return rows;
 }
 
 struct ConvSizes {
@@ -100,6 +102,10 @@ struct ConvSizes {
         width(site.in("X").shape.at(1)),
         filters(site.in("Filter").shape.at(1)),
         window(site.in("Filter").shape.at(0)) {}
+  template <class T>
+  size_t unfolded_bytes() const {
+    return static_cast<size_t>(rows * window) * sizeof(T);
+  }
 };
 
 template <class T>
@@ -108,19 +114,22 @@ BoundKernel conv(const KernelSite& site, Product<T> product) {
   const int padding = site.position("PaddingData"), out = site.out_position("Out");
   const Context context(site);
   const ConvSizes n(site);
-  return BoundKernel([=, offsets = bound_offsets(site, "X")](const KernelArgs& k) {
+  BoundKernel kernel([=, offsets = bound_offsets(site, "X")](const KernelArgs& k) {
     const T* pad = k.has_in(padding) ? k.in<T>(padding) : nullptr;
-    const std::vector<T> rows = unfold(offsets, context, n.width, k.in<T>(x), pad);
+    T* rows = reinterpret_cast<T*>(k.scratch);
+    unfold(offsets, context, n.width, k.in<T>(x), pad, rows);
     product({.m = n.rows,
              .n = n.filters,
              .k = n.window,
-             .a = rows.data(),
+             .a = rows,
              .lda = n.window,
              .b = k.in<T>(filter),
              .ldb = n.filters,
              .c = k.out<T>(out),
              .ldc = n.filters});
   });
+  kernel.scratch = n.unfolded_bytes<T>();
+  return kernel;
 }
 
 template <class T>
@@ -131,14 +140,15 @@ BoundKernel conv_grad(const KernelSite& site, Product<T> product) {
   const int dpadding = site.out_position("PaddingData@GRAD");
   const Context context(site);
   const ConvSizes n(site);
-  return BoundKernel([=, offsets = bound_offsets(site, "X")](const KernelArgs& k) {
+  BoundKernel kernel([=, offsets = bound_offsets(site, "X")](const KernelArgs& k) {
     if (k.has_out(dfilter)) {
       const T* pad = k.has_in(padding) ? k.in<T>(padding) : nullptr;
-      const std::vector<T> rows = unfold(offsets, context, n.width, k.in<T>(x), pad);
+      T* rows = reinterpret_cast<T*>(k.scratch);
+      unfold(offsets, context, n.width, k.in<T>(x), pad, rows);
       product({.m = n.window,
                .n = n.filters,
                .k = n.rows,
-               .a = rows.data(),
+               .a = rows,
                .lda = n.window,
                .trans_a = true,
                .b = k.in<T>(dout),
@@ -147,7 +157,7 @@ BoundKernel conv_grad(const KernelSite& site, Product<T> product) {
                .ldc = n.filters});
     }
     if (!k.has_out(dx) && !k.has_out(dpadding)) return;
-    std::vector<T> drows(static_cast<size_t>(n.rows * n.window));
+    T* drows = reinterpret_cast<T*>(k.scratch);
     product({.m = n.rows,
              .n = n.window,
              .k = n.filters,
@@ -156,7 +166,7 @@ BoundKernel conv_grad(const KernelSite& site, Product<T> product) {
              .b = k.in<T>(filter),
              .ldb = n.filters,
              .trans_b = true,
-             .c = drows.data(),
+             .c = drows,
              .ldc = n.window});
     const auto clear = [&](int position) -> T* {
       if (!k.has_out(position)) return nullptr;
@@ -169,10 +179,11 @@ BoundKernel conv_grad(const KernelSite& site, Product<T> product) {
       T* to = nullptr;
       if (source != kNoRow && to_x) to = to_x + source * n.width;
       if (pad != kNoRow && to_padding) to = to_padding + pad * n.width;
-      for (int64_t j = 0; to && j < n.width; ++j)
-        to[j] += drows[static_cast<size_t>(slot * n.width + j)];
+      for (int64_t j = 0; to && j < n.width; ++j) to[j] += drows[slot * n.width + j];
     });
   });
+  kernel.scratch = n.unfolded_bytes<T>();
+  return kernel;
 }
 
 OpSample conv_sample(Draw& draw, bool trainable) {

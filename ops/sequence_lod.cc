@@ -86,13 +86,13 @@ KernelFn enumerate(const KernelSite& site) {
 
 // --- sequence_erase: the rows whose id is not among `tokens`.
 
-RowMap kept_rows(const Tensor& ids, const std::vector<int>& tokens) {
-  RowMap kept;
+// Calls keep(row) for each of them, in order.
+template <class F>
+void for_each_kept(const Tensor& ids, const std::vector<int>& tokens, F keep) {
   for (int64_t row = 0; row < ids.numel(); ++row) {
     const auto id = static_cast<int64_t>(element_as_double(ids, row));
-    if (std::find(tokens.begin(), tokens.end(), id) == tokens.end()) kept.push_back(row);
+    if (std::find(tokens.begin(), tokens.end(), id) == tokens.end()) keep(row);
   }
-  return kept;
 }
 
 void erase_shape(OpView& op) {
@@ -103,7 +103,9 @@ void erase_shape(OpView& op) {
   shape[0] = Dim();
   Lod lod;
   if (offsets && x.value) {
-    const RowMap kept = kept_rows(x.value->tensor(), op.attr<std::vector<int>>("tokens"));
+    RowMap kept;
+    for_each_kept(x.value->tensor(), op.attr<std::vector<int>>("tokens"),
+                  [&](int64_t row) { kept.push_back(row); });
     lod = x.lod;
     for (int64_t& end : lod.back()) {
       end = std::lower_bound(kept.begin(), kept.end(), end) - kept.begin();
@@ -116,7 +118,13 @@ void erase_shape(OpView& op) {
 
 BoundKernel erase(const KernelSite& site) {
   return BoundKernel([tokens = site.attr<std::vector<int>>("tokens")](const KernelArgs& k) {
-    gather_rows(0, 0, kept_rows(k.in(0), tokens)).run(k);
+    const size_t bytes = size_of(k.in(0).dtype());  // of a row: it is one id
+    const auto* from = static_cast<const std::byte*>(k.in(0).raw());
+    auto* to = static_cast<std::byte*>(k.out(0).raw());
+    for_each_kept(k.in(0), tokens, [&](int64_t row) {
+      std::memcpy(to, from + static_cast<size_t>(row) * bytes, bytes);
+      to += bytes;
+    });
   });
 }
 
@@ -126,13 +134,10 @@ int64_t span_entry(const Tensor& numbers, size_t i) {
   return static_cast<int64_t>(element_as_double(numbers, static_cast<int64_t>(i)));
 }
 
-// Row numbers of X that are kept, and where each kept sequence ends.
-struct Slice {
-  RowMap rows;
-  std::vector<int64_t> offsets = {0};
-};
-Slice slice_rows(const std::vector<int64_t>& sequences, const Tensor& offset, const Tensor& count) {
-  Slice slice;
+// Calls take(first, rows) for each sequence: which rows of X are kept of it.
+template <class F>
+void for_each_slice(const std::vector<int64_t>& sequences, const Tensor& offset,
+                    const Tensor& count, F take) {
   const auto wanted = static_cast<int64_t>(sequences.size()) - 1;
   if (offset.numel() != wanted || count.numel() != wanted) {
     throw Error(cat("X has ", wanted, " sequences but Offset has ", offset.numel(),
@@ -147,10 +152,8 @@ Slice slice_rows(const std::vector<int64_t>& sequences, const Tensor& offset, co
                       ", which has ", length, " rows"))
           .fix("keep Offset + Length within the sequence");
     }
-    for (int64_t r = 0; r < rows; ++r) slice.rows.push_back(sequences[i] + begin + r);
-    slice.offsets.push_back(slice.offsets.back() + rows);
+    take(sequences[i] + begin, rows);
   }
-  return slice;
 }
 
 void sequence_slice_shape(OpView& op) {
@@ -161,32 +164,55 @@ void sequence_slice_shape(OpView& op) {
   Lod lod;
   const std::vector<int64_t>* offsets = sequence_offsets(op, "X");
   if (offsets && op.in("Offset").value && op.in("Length").value) {
-    Slice slice =
-        slice_rows(*offsets, op.in("Offset").value->tensor(), op.in("Length").value->tensor());
-    shape[0] = slice.offsets.back();
-    lod = {std::move(slice.offsets)};
+    std::vector<int64_t> ends = {0};
+    for_each_slice(*offsets, op.in("Offset").value->tensor(), op.in("Length").value->tensor(),
+                   [&](int64_t, int64_t rows) { ends.push_back(ends.back() + rows); });
+    shape[0] = ends.back();
+    lod = {std::move(ends)};
   }
   op.set_out("Out", x.dtype, shape);
   set_lod(op, "Out", std::move(lod), x.lod_level);
 }
 
+// Between X and Out, or their gradients: the kept rows stand together in the second.
+template <class F>
+void move_slices(const KernelArgs& k, const std::vector<int64_t>& sequences, int offset, int count,
+                 size_t bytes, F move) {
+  size_t at = 0;
+  for_each_slice(sequences, k.in(offset), k.in(count), [&](int64_t first, int64_t rows) {
+    const size_t size = static_cast<size_t>(rows) * bytes;
+    if (size > 0) move(static_cast<size_t>(first) * bytes, at, size);
+    at += size;
+  });
+}
+
+size_t row_bytes(const ValueInfo& info) {
+  return static_cast<size_t>(row_width(info.shape)) * size_of(info.dtype);
+}
+
 BoundKernel slice(const KernelSite& site) {
   const int offset = site.position("Offset"), count = site.position("Length");
+  const size_t bytes = row_bytes(site.in("X"));
   return BoundKernel([=, offsets = bound_offsets(site, "X")](const KernelArgs& k) {
-    gather_rows(0, 0, slice_rows(offsets, k.in(offset), k.in(count)).rows).run(k);
+    const auto* from = static_cast<const std::byte*>(k.in(0).raw());
+    auto* to = static_cast<std::byte*>(k.out(0).raw());
+    move_slices(k, offsets, offset, count, bytes, [&](size_t in_x, size_t in_out, size_t size) {
+      std::memcpy(to + in_out, from + in_x, size);
+    });
   });
 }
 
 BoundKernel slice_grad(const KernelSite& site) {
   const int offset = site.position("Offset"), count = site.position("Length");
   const int dout = site.position("Out@GRAD");
+  const size_t bytes = row_bytes(site.in("X"));
   return BoundKernel([=, offsets = bound_offsets(site, "X")](const KernelArgs& k) {
-    const RowMap rows = slice_rows(offsets, k.in(offset), k.in(count)).rows;
-    RowMap back(static_cast<size_t>(offsets.back()), kNoRow);
-    for (size_t i = 0; i < rows.size(); ++i) {
-      back[static_cast<size_t>(rows[i])] = static_cast<int64_t>(i);
-    }
-    gather_rows(dout, 0, std::move(back)).run(k);
+    const auto* from = static_cast<const std::byte*>(k.in(dout).raw());
+    auto* to = static_cast<std::byte*>(k.out(0).raw());
+    if (k.out(0).byte_size() > 0) std::memset(to, 0, k.out(0).byte_size());
+    move_slices(k, offsets, offset, count, bytes, [&](size_t in_x, size_t in_out, size_t size) {
+      std::memcpy(to + in_x, from + in_out, size);
+    });
   });
 }
 

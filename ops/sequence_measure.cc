@@ -50,41 +50,44 @@ void edit_distance_shape(OpView& op) {
 
 // Levenshtein's distance: `row[j]` is the distance between the words read so far and the first j of
 // the reference.
-int64_t distance(const Tensor& hyps, const Span& hyp, const Tensor& refs, const Span& ref) {
-  std::vector<int64_t> row(static_cast<size_t>(ref.length) + 1);
-  std::iota(row.begin(), row.end(), int64_t{0});
+int64_t distance(const Tensor& hyps, const Span& hyp, const Tensor& refs, const Span& ref,
+                 int64_t* row) {
+  std::iota(row, row + ref.length + 1, int64_t{0});
   for (int64_t i = 0; i < hyp.length; ++i) {
     int64_t diagonal = row[0];
     row[0] = i + 1;
     for (int64_t j = 0; j < ref.length; ++j) {
-      const auto at = static_cast<size_t>(j) + 1;
+      const int64_t at = j + 1;
       const bool same = int_at(hyps, hyp.row(i)) == int_at(refs, ref.row(j));
       const int64_t replaced = diagonal + (same ? 0 : 1);
       diagonal = row[at];
       row[at] = std::min({row[at] + 1, row[at - 1] + 1, replaced});
     }
   }
-  return row.back();
+  return row[ref.length];
 }
 
-KernelFn edit_distance(const KernelSite& site) {
+BoundKernel edit_distance(const KernelSite& site) {
   const int hyps_at = site.position("Hyps"), refs_at = site.position("Refs");
   const int count_at = site.out_position("SequenceNum"), out_at = site.out_position("Out");
   const bool normalized = site.attr<bool>("normalized");
-  return [=, hyp_spans = SequenceSpans(site, "Hyps", "HypsLength"),
-          ref_spans = SequenceSpans(site, "Refs", "RefsLength")](const KernelArgs& k) {
-    const std::vector<Span> hyps = hyp_spans.at(k), refs = ref_spans.at(k);
-    for (size_t s = 0; s < hyps.size(); ++s) {
-      if (normalized && refs[s].length == 0) {
+  const SequenceSpans hyps(site, "Hyps", "HypsLength"), refs(site, "Refs", "RefsLength");
+  BoundKernel kernel([=](const KernelArgs& k) {
+    auto* row = reinterpret_cast<int64_t*>(k.scratch);
+    for (int64_t s = 0; s < hyps.sequences(); ++s) {
+      const Span hyp = hyps.at(k, s), ref = refs.at(k, s);
+      if (normalized && ref.length == 0) {
         throw Error(cat("reference ", s, " is empty, so its distance cannot be normalized"))
             .fix("set normalized=False, or leave empty references out");
       }
-      auto value = static_cast<float>(distance(k.in(hyps_at), hyps[s], k.in(refs_at), refs[s]));
-      if (normalized) value /= static_cast<float>(refs[s].length);
+      auto value = static_cast<float>(distance(k.in(hyps_at), hyp, k.in(refs_at), ref, row));
+      if (normalized) value /= static_cast<float>(ref.length);
       k.out<float>(out_at)[s] = value;
     }
-    if (k.has_out(count_at)) *k.out<int64_t>(count_at) = static_cast<int64_t>(hyps.size());
-  };
+    if (k.has_out(count_at)) *k.out<int64_t>(count_at) = hyps.sequences();
+  });
+  kernel.scratch = static_cast<size_t>(refs.longest() + 1) * sizeof(int64_t);
+  return kernel;
 }
 
 // ---- chunk_eval
@@ -113,6 +116,7 @@ struct Chunk {
 struct ChunkReader {
   Scheme scheme;
   int64_t types;
+  std::set<int64_t> excluded;
 
   // Between two neighbours of one type: whether the first one's chunk ends there.
   bool splits(int64_t before, int64_t tag) const {
@@ -120,8 +124,9 @@ struct ChunkReader {
            tag == scheme.single;
   }
 
-  std::vector<Chunk> read(const Tensor& labels, const Span& s, const char* slot) const {
-    std::vector<Chunk> chunks;
+  // Writes the chunks of the types that count, in order, and returns how many there are.
+  int64_t read(const Tensor& labels, const Span& s, const char* slot, Chunk* chunks) const {
+    int64_t count = 0;
     int64_t begin = 0, type = types, tag = -1;  // type `types` is outside
     for (int64_t t = 0; t <= s.length; ++t) {
       const int64_t label = t < s.length ? int_at(labels, s.row(t)) : types * scheme.tags;
@@ -133,13 +138,13 @@ struct ChunkReader {
       const int64_t next_type = label / scheme.tags, next_tag = label % scheme.tags;
       const bool goes_on = next_type == type && !splits(tag, next_tag);
       if (!goes_on) {
-        if (type != types) chunks.push_back({begin, t - 1, type});
+        if (type != types && !excluded.contains(type)) chunks[count++] = {begin, t - 1, type};
         begin = t;
       }
       type = next_type;
       tag = next_tag;
     }
-    return chunks;
+    return count;
   }
 };
 
@@ -162,31 +167,32 @@ void chunk_eval_shape(OpView& op) {
   }
 }
 
-KernelFn chunk_eval(const KernelSite& site) {
+BoundKernel chunk_eval(const KernelSite& site) {
+  const auto excluded = site.attr<std::vector<int32_t>>("excluded_chunk_types");
   const ChunkReader reader{scheme_of(site.attr<std::string>("chunk_scheme")),
-                           site.attr<int32_t>("num_chunk_types")};
-  const auto excluded_list = site.attr<std::vector<int32_t>>("excluded_chunk_types");
-  const std::set<int64_t> excluded(excluded_list.begin(), excluded_list.end());
+                           site.attr<int32_t>("num_chunk_types"),
+                           {excluded.begin(), excluded.end()}};
   std::vector<int> outs;
   for (const char* slot : {"Precision", "Recall", "F1-Score", "NumInferChunks", "NumLabelChunks",
                            "NumCorrectChunks"}) {
     outs.push_back(site.out_position(slot));
   }
-  return [=, inferred_at = site.position("Inference"), label_at = site.position("Label"),
-          spans = SequenceSpans(site, "Label", "SeqLength")](const KernelArgs& k) {
+  const int inferred_at = site.position("Inference"), label_at = site.position("Label");
+  const SequenceSpans spans(site, "Label", "SeqLength");
+  const int64_t most = spans.longest();  // chunks of a sequence
+  BoundKernel kernel([=](const KernelArgs& k) {
+    Chunk *found = reinterpret_cast<Chunk*>(k.scratch), *wanted = found + most;
+    Chunk* both = wanted + most;
     int64_t inferred = 0, labelled = 0, correct = 0;
-    for (const Span& s : spans.at(k)) {
-      std::vector<Chunk> found = reader.read(k.in(inferred_at), s, "Inference");
-      std::vector<Chunk> wanted = reader.read(k.in(label_at), s, "Label");
-      const auto is_excluded = [&](const Chunk& chunk) { return excluded.contains(chunk.type); };
-      std::erase_if(found, is_excluded);
-      std::erase_if(wanted, is_excluded);
-      inferred += static_cast<int64_t>(found.size());
-      labelled += static_cast<int64_t>(wanted.size());
-      std::vector<Chunk> both;
-      std::set_intersection(found.begin(), found.end(), wanted.begin(), wanted.end(),
-                            std::back_inserter(both));
-      correct += static_cast<int64_t>(both.size());
+    for (int64_t sequence = 0; sequence < spans.sequences(); ++sequence) {
+      const Span s = spans.at(k, sequence);
+      const int64_t found_count = reader.read(k.in(inferred_at), s, "Inference", found);
+      const int64_t wanted_count = reader.read(k.in(label_at), s, "Label", wanted);
+      inferred += found_count;
+      labelled += wanted_count;
+      correct +=
+          std::set_intersection(found, found + found_count, wanted, wanted + wanted_count, both) -
+          both;
     }
     const auto ratio = [](double part, double of) { return of == 0 ? 0.0 : part / of; };
     const double precision = ratio(static_cast<double>(correct), static_cast<double>(inferred));
@@ -197,7 +203,9 @@ KernelFn chunk_eval(const KernelSite& site) {
       if (k.has_out(outs[i])) *k.out<float>(outs[i]) = static_cast<float>(scores[i]);
       if (k.has_out(outs[i + 3])) *k.out<int64_t>(outs[i + 3]) = counts[i];
     }
-  };
+  });
+  kernel.scratch = static_cast<size_t>(3 * most) * sizeof(Chunk);
+  return kernel;
 }
 
 }  // namespace

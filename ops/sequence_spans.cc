@@ -1,6 +1,8 @@
 // Sequences from LoD or from lengths.
 #include "ops/sequence_spans.h"
 
+#include <algorithm>
+
 #include "ops/sequence_rules.h"
 
 namespace trireme {
@@ -28,19 +30,23 @@ SequenceSpans::SequenceSpans(const KernelSite& site, std::string_view slot,
   }
 }
 
-std::vector<Span> SequenceSpans::at(const KernelArgs& k) const {
-  std::vector<Span> spans = spans_;
-  if (length_at_ < 0) return spans;
-  for (size_t s = 0; s < spans.size(); ++s) {
-    const int64_t length = int_at(k.in(length_at_), static_cast<int64_t>(s));
-    if (length < 0 || length > spans[s].length) {
-      throw Error(ErrorKind::out_of_range, cat(length_slot_, "[", s, "] is ", length,
-                                               " but the rows are padded to ", spans[s].length))
-          .fix(cat("give lengths from 0 to ", spans[s].length));
-    }
-    spans[s].length = length;
+Span SequenceSpans::at(const KernelArgs& k, int64_t sequence) const {
+  Span span = spans_[static_cast<size_t>(sequence)];
+  if (length_at_ < 0) return span;
+  const int64_t length = int_at(k.in(length_at_), sequence);
+  if (length < 0 || length > span.length) {
+    throw Error(ErrorKind::out_of_range, cat(length_slot_, "[", sequence, "] is ", length,
+                                             " but the rows are padded to ", span.length))
+        .fix(cat("give lengths from 0 to ", span.length));
   }
-  return spans;
+  span.length = length;
+  return span;
+}
+
+int64_t SequenceSpans::longest() const {
+  int64_t longest = 0;
+  for (const Span& span : spans_) longest = std::max(longest, span.length);
+  return longest;
 }
 
 Dim sequence_count(const OpView& op, std::string_view slot, std::string_view length_slot,

@@ -24,8 +24,9 @@ class SequenceSpans {
   SequenceSpans(const KernelSite& site, std::string_view slot, std::string_view length_slot,
                 Padded padded = Padded::batch_first);
 
-  std::vector<Span> at(const KernelArgs& k) const;
+  Span at(const KernelArgs& k, int64_t sequence) const;
   int64_t sequences() const { return static_cast<int64_t>(spans_.size()); }
+  int64_t longest() const;  // rows that a sequence may have
   bool padded() const { return length_at_ >= 0; }
 
  private:

@@ -1,8 +1,9 @@
 // spectral_norm: a weight divided by its largest singular value, as power iteration finds it.
+#include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "ops/rules.h"
+#include "ops/scratch.h"
 
 namespace trireme {
 namespace {
@@ -46,38 +47,43 @@ void spectral_norm_shape(OpView& op) {
 // The singular vectors as far as the iteration has come, and the value that belongs to them.
 template <class T>
 struct Singular {
-  std::vector<double> u, v;
+  double *u, *v;
   double value = 0;
+  size_t bytes;
 
-  Singular(const WeightMatrix& m, const T* weight, const T* from_u, const T* from_v, int iterations,
-           double epsilon)
-      : u(from_u, from_u + m.height), v(from_v, from_v + m.width) {
+  Singular(const WeightMatrix& m, std::byte* memory) {
+    Scratch scratch(memory);
+    u = scratch.take<double>(m.height);
+    v = scratch.take<double>(m.width);
+    bytes = scratch.bytes();
+  }
+
+  void find(const WeightMatrix& m, const T* weight, const T* from_u, const T* from_v,
+            int iterations, double epsilon) {
+    std::copy_n(from_u, m.height, u);
+    std::copy_n(from_v, m.width, v);
     for (int i = 0; i < iterations; ++i) {
       for (int64_t c = 0; c < m.width; ++c) {
-        v[static_cast<size_t>(c)] = 0;
-        for (int64_t r = 0; r < m.height; ++r) {
-          v[static_cast<size_t>(c)] += weight[m.at(r, c)] * u[static_cast<size_t>(r)];
-        }
+        v[c] = 0;
+        for (int64_t r = 0; r < m.height; ++r) v[c] += weight[m.at(r, c)] * u[r];
       }
-      make_short(v, epsilon);
-      for (int64_t r = 0; r < m.height; ++r) u[static_cast<size_t>(r)] = row(m, weight, r);
-      make_short(u, epsilon);
+      make_short(v, m.width, epsilon);
+      for (int64_t r = 0; r < m.height; ++r) u[r] = row(m, weight, r);
+      make_short(u, m.height, epsilon);
     }
-    for (int64_t r = 0; r < m.height; ++r) {
-      value += u[static_cast<size_t>(r)] * row(m, weight, r);
-    }
+    for (int64_t r = 0; r < m.height; ++r) value += u[r] * row(m, weight, r);
   }
 
  private:
   double row(const WeightMatrix& m, const T* weight, int64_t r) const {
     double sum = 0;
-    for (int64_t c = 0; c < m.width; ++c) sum += weight[m.at(r, c)] * v[static_cast<size_t>(c)];
+    for (int64_t c = 0; c < m.width; ++c) sum += weight[m.at(r, c)] * v[c];
     return sum;
   }
-  static void make_short(std::vector<double>& vector, double epsilon) {
+  static void make_short(double* x, int64_t n, double epsilon) {
     double squares = 0;
-    for (const double x : vector) squares += x * x;
-    for (double& x : vector) x /= std::sqrt(squares) + epsilon;
+    for (int64_t i = 0; i < n; ++i) squares += x[i] * x[i];
+    for (int64_t i = 0; i < n; ++i) x[i] /= std::sqrt(squares) + epsilon;
   }
 };
 
@@ -88,9 +94,10 @@ BoundKernel spectral_norm(const KernelSite& site) {
   const int v_at = site.position("V"), grad_at = kBack ? site.position("Out@GRAD") : -1;
   const int iterations = site.attr<int32_t>("power_iters");
   const double epsilon = site.attr<float>("eps");
-  return [=](const KernelArgs& k) {
+  BoundKernel kernel([=](const KernelArgs& k) {
     const T* weight = k.in<T>(weight_at);
-    const Singular<T> found(m, weight, k.in<T>(u_at), k.in<T>(v_at), iterations, epsilon);
+    Singular<T> found(m, k.scratch);
+    found.find(m, weight, k.in<T>(u_at), k.in<T>(v_at), iterations, epsilon);
     T* out = k.out<T>(0);
     if constexpr (!kBack) {
       for (int64_t i = 0; i < m.height * m.width; ++i)
@@ -103,12 +110,14 @@ BoundKernel spectral_norm(const KernelSite& site) {
       for (int64_t i = 0; i < m.height * m.width; ++i) along += grad[i] * weight[i] / found.value;
       for (int64_t r = 0; r < m.height; ++r) {
         for (int64_t c = 0; c < m.width; ++c) {
-          const double uv = found.u[static_cast<size_t>(r)] * found.v[static_cast<size_t>(c)];
+          const double uv = found.u[r] * found.v[c];
           out[m.at(r, c)] = static_cast<T>((grad[m.at(r, c)] - along * uv) / found.value);
         }
       }
     }
-  };
+  });
+  kernel.scratch = Singular<T>(m, nullptr).bytes;
+  return kernel;
 }
 
 // A weight with one large singular value, so that iterations get there soon; U and V are near it.

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "core/random.h"
 #include "ops/gemm_kernel.h"
 #include "ops/recurrent_rules.h"
+#include "ops/scratch.h"
 
 namespace trireme {
 
@@ -52,42 +52,67 @@ struct LstmSizes {
   }
 };
 
+// The arrays that a run works in, with those of the mask and of the gradient where they are needed.
+template <class T>
+struct StackedLstmMemory {
+  struct Needs {
+    bool dropout = false, backward = false;
+  };
+  T *in, *mask;            // by layer after the first: [time, batch, directions * hidden]
+  T* out;                  // by layer: [time, batch, directions * hidden]
+  T *gates, *cells;        // by layer and direction: [time, batch, ...], gates activated
+  T *h, *dh, *dc;          // [batch, hidden]
+  T *dgates, *dout, *din;  // of one layer; the last two change places from layer to layer
+  size_t bytes;
+
+  StackedLstmMemory(const LstmSizes& s, Needs needs, std::byte* memory) {
+    const int64_t rows = s.time * s.batch, width = s.directions * s.hidden;
+    const int64_t masked = needs.dropout ? (s.layers - 1) * rows * width : 0;
+    const int64_t back = needs.backward ? 1 : 0;
+    Scratch scratch(memory);
+    in = scratch.take<T>(masked);
+    mask = scratch.take<T>(masked);
+    out = scratch.take<T>(s.layers * rows * width);
+    gates = scratch.take<T>(s.layers * s.directions * rows * s.gates());
+    cells = scratch.take<T>(s.layers * s.directions * rows * s.hidden);
+    h = scratch.take<T>(s.state());
+    dh = scratch.take<T>(back * s.state());
+    dc = scratch.take<T>(back * s.state());
+    dgates = scratch.take<T>(back * rows * s.gates());
+    dout = scratch.take<T>(back * rows * std::max(width, s.input));
+    din = scratch.take<T>(back * rows * std::max(width, s.input));
+    bytes = scratch.bytes();
+  }
+};
+
 // One run of all layers. Nothing is kept between the op and its gradient: the gradient runs the
 // layers again, with the same dropout, as both draw from the stream of Out.
 template <class T>
 class StackedLstm {
  public:
-  struct Layer {
-    std::vector<T> in;                  // [time, batch, width], dropped out
-    std::vector<T> mask;                // of `in`; empty: nothing is dropped
-    std::vector<T> out;                 // [time, batch, directions * hidden]
-    std::vector<T> gates[2], cells[2];  // by direction: [time, batch, ...], gates activated
-  };
+  StackedLstm(const LstmSizes& sizes, const Product<T>& product, const StackedLstmMemory<T>& memory,
+              const T* w, const T* h0, const T* c0)
+      : s_(sizes), product_(product), memory_(memory), w_(w), h0_(h0), c0_(c0) {}
 
-  StackedLstm(const LstmSizes& sizes, const Product<T>& product, const T* w, const T* h0,
-              const T* c0)
-      : s_(sizes), product_(product), w_(w), h0_(h0), c0_(c0) {}
-
+  // Without numbers nothing is dropped.
   void forward(const T* x, double drop, const Philox* numbers) {
+    x_ = x;
+    dropped_ = numbers != nullptr;
     for (int64_t l = 0; l < s_.layers; ++l) {
-      Layer& layer = layers_.emplace_back();
-      const int64_t rows = s_.time * s_.batch, count = rows * s_.width(l);
-      layer.in.assign(l == 0 ? x : layers_[l - 1].out.data(),
-                      (l == 0 ? x : layers_[l - 1].out.data()) + count);
-      if (l > 0 && drop > 0 && numbers) drop_out(layer, l, drop, *numbers);
-      layer.out.resize(static_cast<size_t>(rows * s_.directions * s_.hidden));
-      for (int64_t d = 0; d < s_.directions; ++d) run_direction(layer, l, d);
+      if (l > 0 && numbers) drop_out(l, drop, *numbers);
+      for (int64_t d = 0; d < s_.directions; ++d) run_direction(l, d);
     }
   }
 
-  const std::vector<T>& out() const { return layers_.back().out; }
+  const T* out() const { return layer(s_.layers - 1).out; }
   void last_states(T* h, T* c) const {
     for (int64_t l = 0; l < s_.layers; ++l) {
       for (int64_t d = 0; d < s_.directions; ++d) {
         const int64_t t = time_at(d, s_.time - 1), to = (l * s_.directions + d) * s_.state();
+        const Layer at = layer(l);
         for (int64_t i = 0; i < s_.state(); ++i) {
-          if (h) h[to + i] = layers_[l].out[hidden_at(t, d, i)];
-          if (c) c[to + i] = layers_[l].cells[d][t * s_.state() + i];
+          if (h) h[to + i] = at.out[hidden_at(t, d, i)];
+          if (c) c[to + i] = at.cells[d][t * s_.state() + i];
         }
       }
     }
@@ -98,21 +123,47 @@ class StackedLstm {
     T *dx, *dw, *dh0, *dc0;             // may be null
   };
   void backward(const Grads& g) const {
-    const int64_t rows = s_.time * s_.batch;
-    std::vector<T> dy(static_cast<size_t>(rows * s_.directions * s_.hidden));
-    if (g.dout) std::copy_n(g.dout, dy.size(), dy.data());
+    const int64_t rows = s_.time * s_.batch, out_count = rows * s_.directions * s_.hidden;
+    T *dy = memory_.dout, *din = memory_.din;
+    if (g.dout) {
+      std::copy_n(g.dout, out_count, dy);
+    } else {
+      std::fill_n(dy, out_count, T{0});
+    }
     if (g.dw) std::fill_n(g.dw, s_.weights(), T{0});
     for (int64_t l = s_.layers - 1; l >= 0; --l) {
-      const Layer& layer = layers_[l];
-      std::vector<T> din(layer.in.size());
-      for (int64_t d = 0; d < s_.directions; ++d) back_direction(layer, l, d, dy, g, din);
-      for (size_t i = 0; i < layer.mask.size(); ++i) din[i] *= layer.mask[i];
-      if (l == 0 && g.dx) std::copy(din.begin(), din.end(), g.dx);
-      dy = std::move(din);
+      const Layer at = layer(l);
+      const int64_t count = rows * s_.width(l);
+      std::fill_n(din, count, T{0});
+      for (int64_t d = 0; d < s_.directions; ++d) back_direction(l, d, dy, g, din);
+      for (int64_t i = 0; at.mask && i < count; ++i) din[i] *= at.mask[i];
+      if (l == 0 && g.dx) std::copy_n(din, count, g.dx);
+      std::swap(dy, din);
     }
   }
 
  private:
+  struct Layer {
+    const T *in, *mask;  // [time, batch, width], dropped out; a null mask drops nothing
+    T* out;
+    T *gates[2], *cells[2];  // by direction
+  };
+  Layer layer(int64_t l) const {
+    const int64_t rows = s_.time * s_.batch, width = s_.directions * s_.hidden;
+    const bool masked = l > 0 && dropped_;
+    Layer at{};
+    at.in = l == 0   ? x_
+            : masked ? memory_.in + (l - 1) * rows * width
+                     : memory_.out + (l - 1) * rows * width;
+    at.mask = masked ? memory_.mask + (l - 1) * rows * width : nullptr;
+    at.out = memory_.out + l * rows * width;
+    for (int64_t d = 0; d < s_.directions; ++d) {
+      at.gates[d] = memory_.gates + (l * s_.directions + d) * rows * s_.gates();
+      at.cells[d] = memory_.cells + (l * s_.directions + d) * rows * s_.hidden;
+    }
+    return at;
+  }
+
   int64_t time_at(int64_t direction, int64_t step) const {
     return direction == 0 ? step : s_.time - 1 - step;
   }
@@ -121,57 +172,57 @@ class StackedLstm {
     return ((t * s_.batch + i / s_.hidden) * s_.directions + d) * s_.hidden + i % s_.hidden;
   }
 
-  void drop_out(Layer& layer, int64_t l, double drop, const Philox& numbers) const {
+  // What the layer before gives, some of it dropped.
+  void drop_out(int64_t l, double drop, const Philox& numbers) const {
+    const int64_t count = s_.time * s_.batch * s_.width(l), first = (l - 1) * count;
     const auto kept = static_cast<T>(1 / (1 - drop));
-    layer.mask.resize(layer.in.size());
-    for (size_t i = 0; i < layer.in.size(); ++i) {
-      const uint64_t at = static_cast<uint64_t>(l - 1) * layer.in.size() + i;
-      layer.mask[i] = numbers.uniform(at) < drop ? T{0} : kept;
-      layer.in[i] *= layer.mask[i];
+    const T* from = layer(l - 1).out;
+    for (int64_t i = 0; i < count; ++i) {
+      const T mask = numbers.uniform(static_cast<uint64_t>(first + i)) < drop ? T{0} : kept;
+      memory_.mask[first + i] = mask;
+      memory_.in[first + i] = from[i] * mask;
     }
   }
 
   // The hidden state before a step, [batch, hidden].
-  std::vector<T> hidden_before(const Layer& layer, int64_t l, int64_t d, int64_t step) const {
-    std::vector<T> h(static_cast<size_t>(s_.state()));
+  const T* hidden_before(const Layer& layer, int64_t l, int64_t d, int64_t step) const {
+    if (step == 0) return h0_ + (l * s_.directions + d) * s_.state();
     for (int64_t i = 0; i < s_.state(); ++i) {
-      h[i] = step == 0 ? h0_[(l * s_.directions + d) * s_.state() + i]
-                       : layer.out[hidden_at(time_at(d, step - 1), d, i)];
+      memory_.h[i] = layer.out[hidden_at(time_at(d, step - 1), d, i)];
     }
-    return h;
+    return memory_.h;
   }
   const T* cell_before(const Layer& layer, int64_t l, int64_t d, int64_t step) const {
     return step == 0 ? c0_ + (l * s_.directions + d) * s_.state()
-                     : layer.cells[d].data() + time_at(d, step - 1) * s_.state();
+                     : layer.cells[d] + time_at(d, step - 1) * s_.state();
   }
 
-  void run_direction(Layer& layer, int64_t l, int64_t d) const {
+  void run_direction(int64_t l, int64_t d) const {
     const int64_t rows = s_.time * s_.batch, n = s_.gates(), width = s_.width(l);
-    std::vector<T>& gates = layer.gates[d];
-    gates.resize(static_cast<size_t>(rows * n));
-    layer.cells[d].resize(static_cast<size_t>(rows * s_.hidden));
+    const Layer layer = this->layer(l);
+    T* gates = layer.gates[d];
     const T* bias = w_ + s_.bias(l, d);
     for (int64_t i = 0; i < rows * n; ++i) gates[i] = bias[i % n] + bias[n + i % n];
     product_({.m = rows,
               .n = n,
               .k = width,
-              .a = layer.in.data(),
+              .a = layer.in,
               .lda = width,
               .b = w_ + s_.from_input(l, d),
               .ldb = width,
               .trans_b = true,
-              .c = gates.data(),
+              .c = gates,
               .ldc = n,
               .beta = 1});
     for (int64_t step = 0; step < s_.time; ++step) {
       const int64_t t = time_at(d, step);
-      const std::vector<T> h = hidden_before(layer, l, d, step);
+      const T* h = hidden_before(layer, l, d, step);
       const T* c = cell_before(layer, l, d, step);
-      T* at_t = gates.data() + t * s_.batch * n;
+      T* at_t = gates + t * s_.batch * n;
       product_({.m = s_.batch,
                 .n = n,
                 .k = s_.hidden,
-                .a = h.data(),
+                .a = h,
                 .lda = s_.hidden,
                 .b = w_ + s_.from_hidden(l, d),
                 .ldb = s_.hidden,
@@ -192,21 +243,22 @@ class StackedLstm {
     }
   }
 
-  void back_direction(const Layer& layer, int64_t l, int64_t d, const std::vector<T>& dy,
-                      const Grads& g, std::vector<T>& din) const {
+  void back_direction(int64_t l, int64_t d, const T* dy, const Grads& g, T* din) const {
     const int64_t rows = s_.time * s_.batch, n = s_.gates(), width = s_.width(l);
     const int64_t state_at = (l * s_.directions + d) * s_.state();
-    const auto state = static_cast<size_t>(s_.state());
-    std::vector<T> dgates(static_cast<size_t>(rows * n)), dh(state), dc(state);
-    if (g.dlast_h) std::copy_n(g.dlast_h + state_at, state, dh.data());
-    if (g.dlast_c) std::copy_n(g.dlast_c + state_at, state, dc.data());
+    const Layer layer = this->layer(l);
+    T *dgates = memory_.dgates, *dh = memory_.dh, *dc = memory_.dc;
+    std::fill_n(dh, s_.state(), T{0});
+    std::fill_n(dc, s_.state(), T{0});
+    if (g.dlast_h) std::copy_n(g.dlast_h + state_at, s_.state(), dh);
+    if (g.dlast_c) std::copy_n(g.dlast_c + state_at, s_.state(), dc);
     for (int64_t step = s_.time - 1; step >= 0; --step) {
       const int64_t t = time_at(d, step);
       const T* c = cell_before(layer, l, d, step);
-      T* dg = dgates.data() + t * s_.batch * n;
+      T* dg = dgates + t * s_.batch * n;
       for (int64_t i = 0; i < s_.state(); ++i) {
         const int64_t at = i / s_.hidden * n + i % s_.hidden;
-        const T* gate = layer.gates[d].data() + t * s_.batch * n + at;
+        const T* gate = layer.gates[d] + t * s_.batch * n + at;
         const T in = gate[0], forget = gate[s_.hidden], candidate = gate[2 * s_.hidden],
                 out = gate[3 * s_.hidden];
         const T active = std::tanh(layer.cells[d][t * s_.state() + i]);
@@ -225,54 +277,56 @@ class StackedLstm {
                 .lda = n,
                 .b = w_ + s_.from_hidden(l, d),
                 .ldb = s_.hidden,
-                .c = dh.data(),
+                .c = dh,
                 .ldc = s_.hidden});
       if (!g.dw) continue;
-      const std::vector<T> h = hidden_before(layer, l, d, step);
+      const T* h = hidden_before(layer, l, d, step);
       product_({.m = n,
                 .n = s_.hidden,
                 .k = s_.batch,
                 .a = dg,
                 .lda = n,
                 .trans_a = true,
-                .b = h.data(),
+                .b = h,
                 .ldb = s_.hidden,
                 .c = g.dw + s_.from_hidden(l, d),
                 .ldc = s_.hidden,
                 .beta = 1});
     }
-    if (g.dh0) std::copy_n(dh.data(), state, g.dh0 + state_at);
-    if (g.dc0) std::copy_n(dc.data(), state, g.dc0 + state_at);
+    if (g.dh0) std::copy_n(dh, s_.state(), g.dh0 + state_at);
+    if (g.dc0) std::copy_n(dc, s_.state(), g.dc0 + state_at);
     product_({.m = rows,
               .n = width,
               .k = n,
-              .a = dgates.data(),
+              .a = dgates,
               .lda = n,
               .b = w_ + s_.from_input(l, d),
               .ldb = width,
-              .c = din.data(),
+              .c = din,
               .ldc = width,
               .beta = 1});
     if (!g.dw) return;
     product_({.m = n,
               .n = width,
               .k = rows,
-              .a = dgates.data(),
+              .a = dgates,
               .lda = n,
               .trans_a = true,
-              .b = layer.in.data(),
+              .b = layer.in,
               .ldb = width,
               .c = g.dw + s_.from_input(l, d),
               .ldc = width});
     T* dbias = g.dw + s_.bias(l, d);
-    sum_rows(rows, n, dgates.data(), dbias);
+    sum_rows(rows, n, dgates, dbias);
     std::copy_n(dbias, n, dbias + n);
   }
 
   LstmSizes s_;
   Product<T> product_;
+  StackedLstmMemory<T> memory_;
   const T *w_, *h0_, *c0_;
-  std::vector<Layer> layers_;
+  const T* x_ = nullptr;
+  bool dropped_ = false;
 };
 
 }  // namespace trireme

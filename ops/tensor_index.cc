@@ -156,19 +156,17 @@ BoundKernel scatter_grad_kernel(const KernelSite& site) {
   const int ids_at = site.position("Ids"), grad_at = site.position("Out@GRAD");
   const int x_at = site.out_position("X@GRAD"), updates_at = site.out_position("Updates@GRAD");
   const bool overwrite = site.attr<bool>("overwrite");
-  return [=](const KernelArgs& k) {
+  BoundKernel kernel([=](const KernelArgs& k) {
     const Indices ids(k.in(ids_at), "Ids");
     const T* grad = k.in<T>(grad_at);
     if (k.has_out(updates_at)) {
       T* updates = k.out<T>(updates_at);
       // Of rows written to one place, only the last is seen when they overwrite each other.
-      std::vector<int64_t> last(static_cast<size_t>(overwrite ? rows.extent : 0), -1);
-      for (int64_t i = 0; overwrite && i < rows.count; ++i) {
-        last[static_cast<size_t>(ids.checked(i, rows.extent))] = i;
-      }
+      auto* last = reinterpret_cast<int64_t*>(k.scratch);
+      for (int64_t i = 0; overwrite && i < rows.count; ++i) last[ids.checked(i, rows.extent)] = i;
       for (int64_t i = 0; i < rows.count; ++i) {
         const int64_t row = ids.checked(i, rows.extent);
-        if (overwrite && last[static_cast<size_t>(row)] != i) {
+        if (overwrite && last[row] != i) {
           std::fill_n(updates + i * rows.width, rows.width, T{0});
         } else {
           std::copy_n(grad + row * rows.width, rows.width, updates + i * rows.width);
@@ -181,7 +179,9 @@ BoundKernel scatter_grad_kernel(const KernelSite& site) {
     for (int64_t i = 0; i < rows.count; ++i) {
       std::fill_n(x + ids.checked(i, rows.extent) * rows.width, rows.width, T{0});
     }
-  };
+  });
+  if (overwrite) kernel.scratch = static_cast<size_t>(rows.extent) * sizeof(int64_t);
+  return kernel;
 }
 
 void register_rows(Registry& ops) {

@@ -59,6 +59,14 @@ bool same_contents(const Tensor& a, const Tensor& b) {
          std::memcmp(a.raw(), b.raw(), a.byte_size()) == 0;
 }
 
+// Whether they are those that `seen` is a copy of.
+bool same_readable(const Tensor& seen, const Variable& variable) {
+  if (variable.kind() != Kind::rows) return same_contents(seen, variable.tensor());
+  const std::vector<int64_t>& rows = variable.rows().rows;
+  return seen.dtype() == DType::int64 && seen.numel() == static_cast<int64_t>(rows.size()) &&
+         std::equal(rows.begin(), rows.end(), seen.data<int64_t>());
+}
+
 // What shapes may be made from: a tensor's elements, or which rows SelectedRows names.
 Tensor readable(const Variable& variable) {
   if (variable.kind() != Kind::rows) return variable.tensor();
@@ -143,8 +151,7 @@ void Frame::enter_segment(size_t index) {
   const Segment& segment = plan_.segments[index];
   if (!segment.checks.empty()) check_held(segment);
   for (size_t i = 0; i < segment.reads_values.size() && segment_bound_[index]; ++i) {
-    segment_bound_[index] =
-        same_contents(seen_values_[index][i], readable(at(segment.reads_values[i])));
+    segment_bound_[index] = same_readable(seen_values_[index][i], at(segment.reads_values[i]));
   }
   if (segment_bound_[index]) return;
   bind_segment(index);
