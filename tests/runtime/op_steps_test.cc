@@ -1,0 +1,135 @@
+// A steady step of every op of the table, and of its gradient: no memory asked for.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "compile/pipeline.h"
+#include "core/text.h"
+#include "ir/schema.h"
+#include "tests/runtime/heap.h"
+#include "tests/support/op_runner.h"
+
+namespace trireme::testing {
+namespace {
+
+// Ops whose runs ask for memory, by the reason why they must.
+const std::map<std::string, std::set<std::string>>& asking_ops() {
+  static const std::map<std::string, std::set<std::string>> reasons = {
+      {"calls functions of the user's", {"py_func", "py_func_grad"}},
+  };
+  return reasons;
+}
+
+// The heap calls of a second step. Every result is a state: it is computed and handed to nobody.
+size_t heap_calls_of_a_step(const OpProgram& built, const std::vector<std::string>& passes_off) {
+  for (const Op* op : built.program->global_block().ops()) {
+    for (const std::string& name : op->output_names()) {
+      if (name != kEmptyVar) built.program->global_block().var(name).set_persistable(true);
+    }
+  }
+  Scope scope;
+  for (const auto& [name, rows] : built.states) scope.var(name).rows() = rows;
+  Executor executor;
+  RunOptions options{.scope = &scope, .threads = 1, .cut_bytes = 0, .passes_off = passes_off};
+  // The second binds again where an output was not there in the first.
+  for (int i = 0; i < 2; ++i) executor.run(*built.program, built.feeds, {}, options);
+  const size_t before = heap_calls();
+  executor.run(*built.program, built.feeds, {}, std::move(options));
+  return heap_calls() - before;
+}
+
+class OpSteps {
+ public:
+  // The op alone, then with its gradient: what that asks for more is the gradient's.
+  void add(const OpCall& call) {
+    for (const auto& passes_off : {std::vector<std::string>{}, pass_names()}) {
+      const size_t alone = heap_calls_of_a_step(build_op(call), passes_off);
+      count(name_of_call(call), alone);
+      const OpSchema& row = op_table().get(call.type);
+      if (!row.differentiable() || !call.sparse_inputs.empty()) continue;
+      OpProgram both = build_op(call);
+      append_gradient(both, run_op(call));
+      count(row.grad_op_type(), heap_calls_of_a_step(both, passes_off) - alone);
+    }
+  }
+  const std::map<std::string, size_t>& calls() const { return calls_; }
+  int steps() const { return steps_; }
+
+ private:
+  static std::string name_of_call(const OpCall& call) {
+    return call.type + (call.sparse_inputs.empty() ? "" : " of SelectedRows");
+  }
+  void count(const std::string& op, size_t calls) {
+    size_t& most = calls_[op];
+    most = std::max(most, calls);
+    ++steps_;
+  }
+
+  std::map<std::string, size_t> calls_;  // op -> the most of its steps
+  int steps_ = 0;
+};
+
+// An optimizer's call with a gradient of three rows, one of them named twice.
+std::optional<OpCall> with_sparse_gradient(OpCall call) {
+  if (!call.inputs.contains("Param") || !call.inputs.contains("Grad")) return std::nullopt;
+  call.inputs.erase("Grad");
+  const Tensor& param = call.inputs.at("Param").front();
+  Shape shape = param.shape();
+  const int64_t height = shape.at(0);
+  shape[0] = 3;
+  call.sparse_inputs["Grad"] = {.rows = {height - 1, 0, height - 1},
+                                .height = height,
+                                .value = filled(param.dtype(), shape, 0.5)};
+  try {
+    build_op(call);
+  } catch (const Error&) {
+    return std::nullopt;  // it takes dense gradients only
+  }
+  return call;
+}
+
+TEST(OpSteps, AskForNoMemory) {
+  OpSteps steps;
+  for (const OpSchema* row : op_table().rows()) {
+    for (size_t rule = 0; rule < row->samples().size(); ++rule) {
+      Draw draw(rule + 1);
+      const OpSample sample = row->samples()[rule](draw);
+      OpCall call{.type = row->type(),
+                  .inputs = sample.inputs,
+                  .attrs = sample.attrs,
+                  .out_counts = sample.out_counts};
+      SCOPED_TRACE(cat(row->type(), " sample ", rule));
+      try {
+        steps.add(call);
+        if (row->trait().host) continue;  // what it does is the sample's own
+        call.inputs = in_float32(call.inputs);
+        steps.add(call);
+        if (const auto sparse = with_sparse_gradient(call)) steps.add(*sparse);
+      } catch (const std::exception& e) {
+        ADD_FAILURE() << e.what();
+      }
+    }
+  }
+
+  std::map<std::string, std::string> reason_of;
+  for (const auto& [reason, ops] : asking_ops()) {
+    for (const std::string& op : ops) reason_of[op] = reason;
+  }
+  size_t quiet = 0;
+  for (const auto& [op, calls] : steps.calls()) {
+    const bool listed = reason_of.erase(op) > 0;
+    quiet += calls == 0;
+    EXPECT_EQ(calls > 0, listed) << op << ": " << calls << " heap calls in a steady step";
+  }
+  for (const auto& [op, reason] : reason_of) ADD_FAILURE() << op << " is listed but did not run";
+  std::printf("steady steps: %d of %zu ops and gradients; %zu ask for no memory", steps.steps(),
+              steps.calls().size(), quiet);
+  for (const auto& [reason, ops] : asking_ops()) {
+    std::printf(", %zu: %s", ops.size(), reason.c_str());
+  }
+  std::printf("\n");
+}
+
+}  // namespace
+}  // namespace trireme::testing
