@@ -248,10 +248,12 @@ Tensor Tensor::slice_rows(int64_t begin, int64_t end) const {
                                              shape_.at(0), " rows of a tensor ", shape_));
   }
   const auto row = static_cast<size_t>(shape_.product(1, shape_.rank()).value()) * size_of(dtype_);
-  Tensor result = *this;
-  result.lod_.clear();
+  Tensor result;
+  result.dtype_ = dtype_;
+  result.shape_ = shape_;
   result.shape_[0] = end - begin;
-  result.offset_ += static_cast<size_t>(begin) * row;
+  result.buffer_ = buffer_;
+  result.offset_ = offset_ + static_cast<size_t>(begin) * row;
   return result;
 }
 

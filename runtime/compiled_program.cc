@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "core/flags.h"
 #include "core/text.h"
@@ -158,31 +159,53 @@ RunOptions CompiledProgram::with_threads(RunOptions options) const {
   return options;
 }
 
+// Made anew where the program was edited or other names are fed.
+std::unique_ptr<CompiledProgram::Share> CompiledProgram::take_share(const Feeds& feeds) const {
+  std::unique_ptr<Share> share;
+  {
+    std::lock_guard lock(shares_->mutex);
+    if (!shares_->idle.empty()) {
+      share = std::move(shares_->idle.back());
+      shares_->idle.pop_back();
+    }
+  }
+  if (share && share->version == program_->version() && same_names(share->pieces[0], feeds)) {
+    return share;
+  }
+  return std::make_unique<Share>(Share{.version = program_->version(),
+                                       .trains = trains(),
+                                       .whole = persistable_feeds(*program_, feeds)});
+}
+
+void CompiledProgram::share_out(const Feeds& feeds, Share& share) const {
+  const int all = shards();
+  int used = all;
+  const SplitRule rule = splits_by_chunks() ? SplitRule::chunks : SplitRule::even;
+  if (!share.trains && all > 1) {
+    for (const auto& [name, tensor] : feeds) {
+      if (share.whole.contains(name)) continue;
+      used = std::min(used, std::max(1, devices_reached(sample_count(tensor), all, rule)));
+    }
+    if (used < all && std::exchange(share.idle_told, all - used) != all - used) {
+      warn_once(
+          cat("a batch of ", used, " samples leaves ", all - used, " of ", all, " devices idle"));
+    }
+  }
+  split_feeds(feeds, used, share.whole, rule, share.pieces);
+}
+
 std::vector<Replicas::Result> CompiledProgram::run(Executor& executor, const Feeds& feeds,
                                                    const std::vector<std::string>& fetches,
                                                    RunOptions options) {
   take_places(executor.place().device);
   check_loss_gradient(feeds);
-  if (shards() == 1) return run(executor, std::vector<Feeds>{feeds}, fetches, std::move(options));
-  int used = shards();
-  const std::set<std::string> whole = persistable_feeds(*program_, feeds);
-  const SplitRule rule = splits_by_chunks() ? SplitRule::chunks : SplitRule::even;
-  if (!trains()) {
-    for (const auto& [name, tensor] : feeds) {
-      if (whole.contains(name)) continue;
-      used = std::min(used, std::max(1, devices_reached(sample_count(tensor), shards(), rule)));
-    }
-    if (used < shards()) {
-      warn_once(cat("a batch of ", used, " samples leaves ", shards() - used, " of ", shards(),
-                    " devices idle"));
-    }
-  }
-  if (feeds.empty()) {
-    return executor.run_parallel(*program_, std::vector<Feeds>(static_cast<size_t>(used)), fetches,
-                                 parallel_options(), with_threads(std::move(options)));
-  }
-  return executor.run_parallel(*program_, split_feeds(feeds, used, whole, rule), fetches,
-                               parallel_options(), with_threads(std::move(options)));
+  std::unique_ptr<Share> share = take_share(feeds);
+  share_out(feeds, *share);
+  std::vector<Replicas::Result> results = executor.run_parallel(
+      *program_, share->pieces, fetches, parallel_options(), with_threads(std::move(options)));
+  std::lock_guard lock(shares_->mutex);
+  shares_->idle.push_back(std::move(share));
+  return results;
 }
 
 std::vector<Replicas::Result> CompiledProgram::run(Executor& executor,

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,6 +63,22 @@ class CompiledProgram {
   void check_loss_gradient(const Feeds& feeds) const;
   int shards() const;  // into how many pieces a batch is cut
 
+  // One dict shared out over the devices, and what is known of feeds of these names. It is kept
+  // from step to step: a steady one looks no name up and asks for no memory.
+  struct Share {
+    uint64_t version = 0;  // of the program that this is known of
+    bool trains = false;
+    std::set<std::string> whole;  // feeds that are not part of the batch
+    std::vector<Feeds> pieces;    // by device
+    int idle_told = 0;            // idle devices that the user was told of
+  };
+  struct Shares {  // those that no run uses
+    std::mutex mutex;
+    std::vector<std::unique_ptr<Share>> idle;
+  };
+  std::unique_ptr<Share> take_share(const Feeds& feeds) const;
+  void share_out(const Feeds& feeds, Share& share) const;
+
   std::shared_ptr<Program> program_;
   BuildStrategy build_;
   ExecutionStrategy exec_;
@@ -68,6 +86,7 @@ class CompiledProgram {
   std::string loss_gradient_;      // the variable, where the program trains
   bool from_environment_ = false;  // no places were given
   mutable int devices_ = 0;        // 0: not yet known
+  std::shared_ptr<Shares> shares_ = std::make_shared<Shares>();
 };
 
 }  // namespace trireme

@@ -8,27 +8,24 @@
 namespace trireme {
 namespace {
 
-// Sequences [begin, end) of the outermost level: their rows, with offsets counted from the first.
-Tensor slice_sequences(const Tensor& tensor, int64_t begin, int64_t end) {
-  Lod lod;
-  for (const std::vector<int64_t>& level : tensor.lod()) {
-    std::vector<int64_t> offsets;
+// Samples [begin, end): rows, or sequences of the outermost level with offsets counted from the
+// first. The piece's own LoD gives its memory.
+void take_samples(const Tensor& tensor, int64_t begin, int64_t end, Tensor& piece) {
+  Lod lod = std::move(piece.mutable_lod());
+  lod.resize(tensor.lod().size());
+  for (size_t l = 0; l < lod.size(); ++l) {
+    const std::vector<int64_t>& level = tensor.lod()[l];
+    lod[l].clear();
     for (int64_t i = begin; i <= end; ++i) {
-      offsets.push_back(level[static_cast<size_t>(i)] - level[static_cast<size_t>(begin)]);
+      lod[l].push_back(level[static_cast<size_t>(i)] - level[static_cast<size_t>(begin)]);
     }
-    lod.push_back(std::move(offsets));
     // What this level's sequences hold are the next level's sequences, at last the rows.
     const int64_t first = begin;
     begin = level[static_cast<size_t>(first)];
     end = level[static_cast<size_t>(end)];
   }
-  Tensor piece = tensor.slice_rows(begin, end);
+  piece = tensor.slice_rows(begin, end);
   piece.set_lod(std::move(lod));
-  return piece;
-}
-
-Tensor slice_samples(const Tensor& tensor, int64_t begin, int64_t end) {
-  return tensor.lod().empty() ? tensor.slice_rows(begin, end) : slice_sequences(tensor, begin, end);
 }
 
 }  // namespace
@@ -56,9 +53,28 @@ int devices_reached(int64_t samples, int devices, SplitRule rule) {
   return reached;
 }
 
+bool same_names(const Feeds& a, const Feeds& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& one, const auto& other) { return one.first == other.first; });
+}
+
 std::vector<Feeds> split_feeds(const Feeds& feeds, int devices, const std::set<std::string>& whole,
                                SplitRule rule) {
-  std::vector<Feeds> split(static_cast<size_t>(devices));
+  std::vector<Feeds> pieces;
+  split_feeds(feeds, devices, whole, rule, pieces);
+  return pieces;
+}
+
+void split_feeds(const Feeds& feeds, int devices, const std::set<std::string>& whole,
+                 SplitRule rule, std::vector<Feeds>& pieces) {
+  pieces.resize(static_cast<size_t>(devices));
+  for (Feeds& piece : pieces) {
+    if (!same_names(piece, feeds)) piece.clear();
+  }
+  if (devices == 1) {
+    for (const auto& [name, tensor] : feeds) pieces[0][name] = tensor;
+    return;
+  }
   const auto rows_of_samples = [&](const std::string& name) {
     return !whole.contains(name) && !name.ends_with(kGradSuffix);
   };
@@ -89,14 +105,15 @@ std::vector<Feeds> split_feeds(const Feeds& feeds, int devices, const std::set<s
     }
     const int64_t rows = whole.contains(name) ? 1 : count / samples;  // of one sample
     for (int64_t i = 0; i < devices; ++i) {
-      split[static_cast<size_t>(i)].emplace(
-          name, whole.contains(name)
-                    ? tensor
-                    : slice_samples(tensor, share_begin(i, samples, devices, rule) * rows,
-                                    share_begin(i + 1, samples, devices, rule) * rows));
+      Tensor& piece = pieces[static_cast<size_t>(i)][name];
+      if (whole.contains(name)) {
+        piece = tensor;
+      } else {
+        take_samples(tensor, share_begin(i, samples, devices, rule) * rows,
+                     share_begin(i + 1, samples, devices, rule) * rows, piece);
+      }
     }
   }
-  return split;
 }
 
 Tensor join_pieces(const std::string& name, const std::vector<Tensor>& pieces) {

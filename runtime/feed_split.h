@@ -18,11 +18,17 @@ enum class SplitRule {
 
 // With LoD the samples are the sequences of the outermost level. Pieces share the batch's memory. A
 // feed may have several rows per sample: its count is then a multiple of the smallest count. Feeds
-// named in `whole` go to every device as they are; gradients are split by their own count. A device
-// left without samples, or feeds that disagree on how many there are: an Error with the counts.
+// named in `whole` go to every device as they are, and so do all feeds where there is one device;
+// gradients are split by their own count. A device left without samples, or feeds that disagree on
+// how many there are: an Error with the counts.
 std::vector<Feeds> split_feeds(const Feeds& feeds, int devices,
                                const std::set<std::string>& whole = {},
                                SplitRule rule = SplitRule::even);
+// The same into pieces of an earlier batch: where names, and lengths of LoD levels, are as they
+// were, no memory is asked for.
+void split_feeds(const Feeds& feeds, int devices, const std::set<std::string>& whole,
+                 SplitRule rule, std::vector<Feeds>& pieces);
+bool same_names(const Feeds& a, const Feeds& b);
 
 // How many of the devices a batch of so many samples reaches.
 int devices_reached(int64_t samples, int devices, SplitRule rule);
