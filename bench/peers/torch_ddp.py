@@ -9,7 +9,7 @@ import json
 
 import torch
 import torch.distributed as dist
-from torch_step import arguments, measure, prepare
+from torch_step import arguments, clock, prepare
 
 
 def main():
@@ -30,7 +30,7 @@ def main():
 
     for _ in range(3):
         step()
-    found = measure(step, args, fewest)
+    found = clock.measure(step, args, agree=fewest)
     spent = torch.tensor([found['cpu_ms']])
     dist.all_reduce(spent)
     if args.rank == 0:

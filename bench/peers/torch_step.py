@@ -3,12 +3,10 @@
 torch_step.py NAME [--threads N] [--reps N] [--secs S] [--channels_last]
 """
 
-import argparse
 import json
 import os
-import resource
-import statistics
-import time
+import sys
+from pathlib import Path
 
 # Before OpenMP binds this thread to one core.
 CORES = sorted(os.sched_getaffinity(0))
@@ -16,6 +14,9 @@ CORES = sorted(os.sched_getaffinity(0))
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / 'support'))
+import clock  # noqa: E402
 
 
 class NGram(nn.Module):
@@ -194,11 +195,7 @@ def pin():
 
 
 def arguments():
-    parser = argparse.ArgumentParser()
-    parser.add_argument('name')
-    parser.add_argument('--threads', type=int, default=2)
-    parser.add_argument('--reps', type=int, default=9)
-    parser.add_argument('--secs', type=float, default=1.0)
+    parser = clock.arguments()
     parser.add_argument('--channels_last', action='store_true')
     return parser
 
@@ -223,25 +220,6 @@ def prepare(args):
     return model, len(x), step_of
 
 
-def measure(step, args, agree=lambda steps: steps):
-    """Times of warm steps, as one record; `agree` settles how many steps a repeat has."""
-    start = time.perf_counter()
-    step()
-    steps = agree(max(1, int(args.secs / (time.perf_counter() - start))))
-    times, cpu = [], time.process_time()
-    for _ in range(args.reps):
-        start = time.perf_counter()
-        for _ in range(steps):
-            step()
-        times.append((time.perf_counter() - start) / steps)
-    cpu = (time.process_time() - cpu) / (steps * args.reps)
-    return dict(
-        name=args.name, threads=args.threads, ms=statistics.median(times) * 1e3,
-        lo=min(times) * 1e3, hi=max(times) * 1e3, cpu_ms=cpu * 1e3, steps=steps * args.reps,
-        peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        torch=torch.__version__)
-
-
 def main():
     args = arguments().parse_args()
     model, _, step_of = prepare(args)
@@ -249,7 +227,7 @@ def main():
     for _ in range(3):
         step()
     pin()
-    print(json.dumps(measure(step, args)))
+    print(json.dumps(dict(clock.measure(step, args), torch=torch.__version__)))
 
 
 if __name__ == '__main__':
