@@ -1,11 +1,10 @@
-"""What the benchmark programs share: fresh pinned processes, the peer's interpreter, the machine."""
+"""What the benchmarks share: fresh pinned processes, the peers' interpreters, the machine."""
 
 import json
 import os
 import platform
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -20,19 +19,28 @@ def tuned_environment(threads):
     return made
 
 
+def version_of(module, *python):
+    """What a module calls its version in an interpreter (with options); None where it is not."""
+    if not shutil.which(python[0]):
+        return None
+    found = subprocess.run([*python, '-c', f'import {module}; print({module}.__version__)'],
+                           capture_output=True, text=True)
+    return found.stdout.splitlines()[-1] if found.returncode == 0 else None
+
+
 def find_peer(asked=None):
     """The interpreter that can import torch, Debian's unless told, and torch's version; or None."""
     python = str(asked or '/usr/bin/python3')
-    if not shutil.which(python):
-        return None
-    found = subprocess.run([python, '-c', 'import torch; print(torch.__version__)'],
-                           capture_output=True, text=True)
-    return (python, found.stdout.strip()) if found.returncode == 0 else None
+    version = version_of('torch', python)
+    return (python, version) if version else None
 
 
-def find_other_peer():
-    """Another PyTorch, in an environment of its own: shown beside the peer, compared with nothing."""
-    return find_peer(ROOT / '.venv-peers/bin/python')
+def find_others():
+    """What .venv-peers has to show beside the peer: (module, version, its interpreter) of each."""
+    # Isolated, for PYTHONPATH and the working folder may offer the engine's own paddle.
+    python = (str(ROOT / '.venv-peers/bin/python'), '-I')
+    found = [(module, version_of(module, *python)) for module in ('torch', 'jax', 'paddle')]
+    return [(module, version, python) for module, version in found if version]
 
 
 def start(command, environment=None, cores=None):
@@ -44,16 +52,24 @@ def start(command, environment=None, cores=None):
                             stderr=subprocess.PIPE, text=True, env=environment, preexec_fn=pin)
 
 
+class Failed(SystemExit):
+    """A process gave no record. Ends the benchmark with all it said; who goes on says `why`."""
+
+    def __init__(self, process, said):
+        super().__init__(f'{" ".join(process.args)} failed:\n{said}')
+        self.why = said.splitlines()[-1].strip()
+
+
 def last_line(process, timeout):
-    """What a process prints last, as JSON; without it, the benchmark ends with what went wrong."""
+    """What a process prints last, as JSON."""
     try:
         out, problems = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
-        sys.exit(f'{" ".join(process.args)} took more than {timeout:.0f} s')
+        raise Failed(process, f'took more than {timeout:.0f} s') from None
     if process.returncode != 0:
-        sys.exit(f'{" ".join(process.args)} failed:\n{problems}')
+        raise Failed(process, f'{problems.rstrip()} (status {process.returncode})')
     return json.loads(out.splitlines()[-1])
 
 
