@@ -1,8 +1,8 @@
 // Scaling, casting, clipping and other small arithmetic on one tensor; label_smooth and cos_sim.
 #include <algorithm>
-#include <unordered_map>
 
 #include "ops/loops.h"
+#include "ops/row_order.h"
 #include "ops/rules.h"
 
 namespace trireme {
@@ -148,16 +148,19 @@ auto clip_rows(const KernelSite& site) {
     const int64_t width = x.value.numel() / static_cast<int64_t>(x.rows.size());
     const T* from = x.value.data<T>();
     T* to = out.value.data<T>();
-    std::unordered_map<int64_t, T*> first;
-    for (size_t i = 0; i < x.rows.size(); ++i, from += width, to += width) {
-      const auto [place, is_new] = first.try_emplace(x.rows[i], to);
-      std::fill_n(to, width, T{0});
-      for (int64_t j = 0; j < width; ++j) place->second[j] += from[j];
-    }
-    for (const auto& [row, place] : first) {
-      std::transform(place, place + width, place,
+    for_each_distinct_row(x, [=](std::span<const PlacedRow> places) {
+      T* sum = to + places.front().place * width;
+      for (const PlacedRow& named : places) {
+        T* at = to + named.place * width;
+        for (int64_t j = 0; j < width; ++j) {
+          const T value = from[named.place * width + j];
+          if (at != sum) at[j] = T{0};
+          sum[j] = (at == sum ? T{0} : sum[j]) + value;
+        }
+      }
+      std::transform(sum, sum + width, sum,
                      [=](T v) { return std::min(std::max(v, least), most); });
-    }
+    });
   };
 }
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 #include <set>
 
 #include "ir/schema.h"
+#include "ops/row_order.h"
 
 namespace trireme {
 namespace {
@@ -34,7 +34,30 @@ void merge_shape(OpView& op) {
   }
 }
 
-BoundKernel merge_kernel(const KernelSite&) {
+template <class T>
+KernelFn merge_kernel(const KernelSite&) {
+  return [](const KernelArgs& k) {
+    const SelectedRows& x = std::as_const(*k.ins[0]).rows();
+    SelectedRows& out = k.outs[0]->rows();
+    out.height = x.height;
+    out.rows.clear();
+    if (x.rows.empty()) return;
+    const int64_t width = x.value.numel() / static_cast<int64_t>(x.rows.size());
+    const T* from = x.value.data<T>();
+    T* sum = out.value.data<T>();
+    for_each_distinct_row(x, [&](std::span<const PlacedRow> places) {
+      out.rows.push_back(places.front().row);
+      std::copy_n(from + places.front().place * width, width, sum);
+      for (const PlacedRow& named : places.subspan(1)) {
+        for (int64_t j = 0; j < width; ++j) sum[j] += from[named.place * width + j];
+      }
+      sum += width;
+    });
+  };
+}
+
+// Of other element types, half ones are summed in float32.
+BoundKernel merge_any_type(const KernelSite&) {
   return BoundKernel([](const KernelArgs& k) {
     SelectedRows merged = merge_rows(std::as_const(*k.ins[0]).rows());
     SelectedRows& out = k.outs[0]->rows();
@@ -73,9 +96,17 @@ KernelFn clip_sparse(const KernelSite& site) {
     out.rows = x.rows;
     out.height = x.height;
     if (x.rows.empty()) return;
-    const SelectedRows merged = merge_rows(x);
-    const T* value = merged.value.data<T>();
-    const T norm = std::sqrt(std::inner_product(value, value + merged.value.numel(), value, T{0}));
+    const int64_t width = x.value.numel() / static_cast<int64_t>(x.rows.size());
+    const T* value = x.value.data<T>();
+    T squares = 0;
+    for_each_distinct_row(x, [&](std::span<const PlacedRow> places) {
+      for (int64_t j = 0; j < width; ++j) {
+        T sum = value[places.front().place * width + j];
+        for (const PlacedRow& named : places.subspan(1)) sum += value[named.place * width + j];
+        squares += sum * sum;
+      }
+    });
+    const T norm = std::sqrt(squares);
     const T scale = norm > most ? most / norm : T{1};
     std::transform(x.value.data<T>(), x.value.data<T>() + x.value.numel(), out.value.data<T>(),
                    [=](T v) { return v * scale; });
@@ -156,7 +187,8 @@ void register_selected_rows(Registry& ops) {
       .in("X", "SelectedRows")
       .out("Out", "SelectedRows, every row once")
       .shape(merge_shape)
-      .kernel(untyped(merge_kernel))
+      .kernel(typed<float, double>([]<class T>(const KernelSite& s) { return merge_kernel<T>(s); }))
+      .kernel(untyped(merge_any_type), "any_type")
       .traits({.reads_values = {"X"}});
 
   ops.op("get_tensor_from_selected_rows")

@@ -219,7 +219,9 @@ KernelFn ref_by_trainer_id(const KernelSite& site) {
   const auto count = static_cast<int64_t>(site.count("X"));
   const int x = site.position("X"), id_at = site.position("TrainerId");
   return [=](const KernelArgs& k) {
-    const int64_t id = ids_of(k.in(id_at)).at(0);
+    const Tensor& given = k.in(id_at);
+    const int64_t id =
+        given.dtype() == DType::int32 ? *given.data<int32_t>() : *given.data<int64_t>();
     if (id < 0 || id >= count) {
       throw Error(cat("TrainerId is ", id, " but there are ", count, " copies"));
     }
