@@ -3,94 +3,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 
 #include "core/text.h"
 #include "ir/schema.h"
+#include "tests/support/kernel_runner.h"
 #include "tests/support/op_runner.h"
 
 namespace trireme::testing {
 namespace {
 
-// What random kernels ask of their run: always the same.
-struct FirstStep final : RunContext {
-  void run_region(int, StepScopes*) override { no_sub_block(); }
-  void begin_passes(int, int64_t) override { no_sub_block(); }
-  void run_pass(int, const Pass&) override { no_sub_block(); }
-  void end_passes(int) override { no_sub_block(); }
-  [[noreturn]] static void no_sub_block() {
-    throw InternalError("a kernel alone has no sub-block");
-  }
-  Scope& scope() override { return variables; }
-  uint64_t step() const override { return 0; }
-  uint64_t process_seed() const override { return 1; }
-  uint64_t iteration() const override { return 0; }
-  Draw draw() const override { return {}; }
-  Scope variables;
-};
-
 // Makes one kernel of a row by hand and runs it, in one piece or in the parts it asks for.
 Tensors run_kernel(const OpSchema& row, const Kernel& kernel, const Tensors& inputs,
                    const Attrs& attrs, bool in_parts = true, int* parts = nullptr) {
-  OpView view(row, attrs);
-  std::deque<ValueInfo> infos;
-  std::deque<Variable> memory;
-  std::vector<Variable*> ins, outs;
-  for (const SlotSpec& slot : row.inputs()) {
-    const auto given = inputs.find(slot.name);
-    if (given == inputs.end()) {
-      ins.push_back(nullptr);
-      continue;
-    }
-    const Tensor& tensor = given->second.front();
-    infos.push_back({.dtype = tensor.dtype(),
-                     .shape = tensor.shape(),
-                     .lod_level = static_cast<int>(tensor.lod().size()),
-                     .lod = tensor.lod(),
-                     .name = slot.name});
-    view.add_in(slot.name, {&infos.back()});
-    memory.emplace_back();
-    memory.back().tensor() = tensor;
-    ins.push_back(&memory.back());
-  }
-  std::vector<ValueInfo*> results;
-  for (const SlotSpec& slot : row.outputs()) {
-    const bool gradient = slot.name.ends_with(kGradSuffix);
-    const bool wanted =
-        !gradient || inputs.contains(slot.name.substr(0, slot.name.size() - kGradSuffix.size()));
-    infos.push_back({.name = slot.name});
-    results.push_back(wanted ? &infos.back() : nullptr);
-    if (wanted) view.add_out(slot.name, {results.back()});
-  }
-  view.seal();
-  row.shape_rule()(view);
-  for (const ValueInfo* info : results) {
-    if (info) {
-      memory.emplace_back();
-      memory.back().tensor() = filled(info->dtype, info->shape, 77);  // kernels write all of it
-      memory.back().tensor().set_lod(info->lod);
-    }
-    outs.push_back(info ? &memory.back() : nullptr);
-  }
-  std::string why_not;
-  const std::optional<BoundKernel> bound = kernel.make(view, &why_not);
-  if (!bound) return {};  // declined: built without its library
-  FirstStep run;
-  KernelArgs args{.ins = ins.data(), .outs = outs.data(), .run = &run};
-  const auto scratch = bound->scratch > 0 ? Buffer::allocate(bound->scratch) : nullptr;
-  if (scratch) args.scratch = scratch->data();
-  if (parts) *parts = bound->parts;
-  const auto run_phase = [&](const BoundKernel& phase) {
-    args.parts = in_parts ? phase.parts : 1;
-    for (args.part = 0; args.part < args.parts; ++args.part) phase.run(args);
-  };
-  run_phase(*bound);
-  for (const BoundKernel& phase : bound->then) run_phase(phase);
-  Tensors found;
-  for (size_t i = 0; i < outs.size(); ++i) {
-    if (outs[i]) found[row.outputs()[i].name] = {outs[i]->tensor()};
-  }
-  return found;
+  KernelRunner runner(row, kernel, inputs, attrs);
+  if (parts) *parts = runner.parts();
+  runner.run(in_parts);
+  return runner.results();
 }
 
 // Runs every kernel of `row` and returns the reference's results.

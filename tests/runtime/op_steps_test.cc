@@ -10,6 +10,7 @@
 #include "ir/schema.h"
 #include "tests/runtime/heap.h"
 #include "tests/runtime/op_calls.h"
+#include "tests/support/kernel_runner.h"
 #include "tests/support/op_runner.h"
 
 namespace trireme::testing {
@@ -150,6 +151,45 @@ TEST(OpSteps, AskForNoMemory) {
     std::printf(", %zu: %s", ops.size(), reason.c_str());
   }
   std::printf("\n");
+}
+
+// A plan runs the first kernel that takes the operands; the others are run here.
+TEST(KernelSteps, AskForNoMemory) {
+  int kernels = 0;
+  const auto run_all = [&](const OpSchema& row, const Tensors& inputs, const Attrs& attrs) {
+    Tensors outputs;
+    for (const Kernel& kernel : row.kernels()) {
+      KernelRunner runner(row, kernel, inputs, attrs);
+      if (runner.declined()) continue;
+      runner.run();
+      const size_t before = heap_calls();
+      runner.run();
+      EXPECT_EQ(heap_calls() - before, 0u) << row.type() << " " << kernel.name;
+      outputs = runner.results();
+      ++kernels;
+    }
+    return outputs;
+  };
+  for (const OpSchema* row : op_table().rows()) {
+    if (row->kernels().size() < 2 || row->forward()) continue;
+    for (size_t rule = 0; rule < row->samples().size(); ++rule) {
+      Draw draw(rule + 1);
+      const OpSample sample = row->samples()[rule](draw);
+      for (const Tensors& inputs : {sample.inputs, in_float32(sample.inputs)}) {
+        const Tensors outputs = run_all(*row, inputs, sample.attrs);
+        if (!row->differentiable()) continue;
+        Tensors given = inputs;
+        for (const auto& [slot, tensors] : outputs) {
+          given[slot] = tensors;
+          const Tensor weights = draw.uniform(tensors.front().shape());
+          given[grad_name(slot)] = {cast(weights, tensors.front().dtype())};
+        }
+        run_all(op_table().get(row->grad_op_type()), given, sample.attrs);
+      }
+    }
+  }
+  std::printf("steady runs of %d kernels of ops with several\n", kernels);
+  EXPECT_GT(kernels, 0);
 }
 
 }  // namespace
