@@ -3,6 +3,7 @@
 
 #include "layers/layers.h"
 #include "layers/optimizer.h"
+#include "runtime/compiled_program.h"
 #include "runtime/executor.h"
 #include "tests/runtime/heap.h"
 
@@ -39,6 +40,19 @@ TEST(SteadyStep, AsksForNoMemory) {
   EXPECT_EQ(sgd.heap_calls_of_a_step({}), 0u);
   Steady adam([](Var& loss) { optimizer::Adam(0.01).minimize(loss); });
   EXPECT_EQ(adam.heap_calls_of_a_step({}), 0u);
+}
+
+TEST(SteadyStep, OfACompiledProgramAsksForNoMemory) {
+  Steady sgd([](Var& loss) { optimizer::Sgd(0.01).minimize(loss); });
+  CompiledProgram alone(sgd.main), one(sgd.main), three(sgd.main);
+  one.with_data_parallel({.places = {cpu_place()}});
+  three.with_data_parallel({.places = std::vector<Place>(3, cpu_place())});
+  for (CompiledProgram* compiled : {&alone, &one, &three}) {
+    for (int i = 0; i < 3; ++i) compiled->run(sgd.exe, sgd.feeds, {}, sgd.options);
+    const size_t before = heap_calls();
+    compiled->run(sgd.exe, sgd.feeds, {}, sgd.options);
+    EXPECT_EQ(heap_calls(), before) << compiled->devices() << " devices";
+  }
 }
 
 // The list, the array, its buffer and its owner.
