@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -33,8 +34,8 @@ bool spin_while(Waiting waiting) {
 
 }  // namespace
 
-Team::Team(int threads) {
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { serve(); });
+Team::Team(int threads) : stretches_(new Stretch[static_cast<size_t>(std::max(threads, 1))]) {
+  for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { serve(i); });
 }
 
 Team::~Team() {
@@ -44,24 +45,49 @@ Team::~Team() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-void Team::take_parts() {
-  for (uint64_t open = open_.load(std::memory_order_acquire); (open & 0xffffffff) != 0;) {
-    if (!open_.compare_exchange_weak(open, open - 1, std::memory_order_acq_rel,
-                                     std::memory_order_acquire)) {
-      continue;
+// A part of the member's stretch, its first if it is the taker's own, else its last; -1: none left.
+int Team::take(int member, uint64_t job, bool own) {
+  const uint64_t round = job >> 32;
+  const auto parts = static_cast<int64_t>(job & 0xffffffff);
+  const auto in_a_word = [=](int64_t first, int64_t last) {
+    return round << 32 | static_cast<uint64_t>(first << 16 | last);
+  };
+  const int64_t begin = parts * member / size(), end = parts * (member + 1) / size();
+  if (begin == end) return -1;
+  std::atomic<uint64_t>& open = stretches_[static_cast<size_t>(member)].open;
+  uint64_t seen = open.load(std::memory_order_acquire);
+  for (;;) {
+    const bool begun = seen >> 32 == round;
+    // Of a later round, then this one is over; of an earlier one, then nobody has begun here.
+    if (!begun && job_.load(std::memory_order_acquire) != job) return -1;
+    const int64_t first = begun ? static_cast<int64_t>(seen >> 16 & 0xffff) : begin;
+    const int64_t last = begun ? static_cast<int64_t>(seen & 0xffff) : end;
+    if (first == last) return -1;
+    const uint64_t left = own ? in_a_word(first + 1, last) : in_a_word(first, last - 1);
+    if (open.compare_exchange_weak(seen, left, std::memory_order_acq_rel,
+                                   std::memory_order_acquire)) {
+      return static_cast<int>(own ? first : last - 1);
     }
-    try {
-      (*work_)(static_cast<int>((open & 0xffffffff) - 1));
-    } catch (...) {
-      std::lock_guard lock(error_mutex_);
-      if (!error_) error_ = std::current_exception();
-    }
-    unfinished_.fetch_sub(1, std::memory_order_acq_rel);
-    open = open_.load(std::memory_order_acquire);
   }
 }
 
-void Team::serve() {
+void Team::take_parts(int member) {
+  const uint64_t job = job_.load(std::memory_order_acquire);
+  for (int turn = 0; turn < size(); ++turn) {
+    const int whose = (member + turn) % size();
+    for (int part; (part = take(whose, job, turn == 0)) >= 0;) {
+      try {
+        (*work_)(part);
+      } catch (...) {
+        std::lock_guard lock(error_mutex_);
+        if (!error_) error_ = std::current_exception();
+      }
+      unfinished_.fetch_sub(1, std::memory_order_acq_rel);
+    }
+  }
+}
+
+void Team::serve(int member) {
   uint32_t seen = 0;
   for (;;) {
     while (!spin_while([&] { return round_.load(std::memory_order_acquire) == seen; })) {
@@ -69,19 +95,26 @@ void Team::serve() {
     }
     seen = round_.load(std::memory_order_acquire);
     if (stop_.load()) return;
-    take_parts();
+    take_parts(member);
   }
 }
 
 void Team::run(int parts, const std::function<void(int)>& work) {
+  constexpr int kMostParts = 0xffff;  // that fit into a stretch's word
+  if (parts > kMostParts) {
+    for (int first = 0; first < parts; first += kMostParts) {
+      run(std::min(parts - first, kMostParts), [&](int part) { work(first + part); });
+    }
+    return;
+  }
   if (parts <= 0) return;
   work_ = &work;
   unfinished_.store(parts, std::memory_order_relaxed);
-  const uint64_t round = (open_.load(std::memory_order_relaxed) >> 32) + 1;
-  open_.store(round << 32 | static_cast<uint64_t>(parts), std::memory_order_release);
+  const uint64_t round = (job_.load(std::memory_order_relaxed) >> 32) + 1;
+  job_.store(round << 32 | static_cast<uint64_t>(parts), std::memory_order_release);
   round_.fetch_add(1, std::memory_order_release);
   round_.notify_all();
-  take_parts();
+  take_parts(0);
   while (!spin_while([&] { return unfinished_.load(std::memory_order_acquire) != 0; })) {
     sched_yield();  // the thread that owns the last part may be waiting for this core
   }

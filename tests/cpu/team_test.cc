@@ -22,6 +22,21 @@ TEST(Team, RunsEveryPartOnce) {
   }
 }
 
+TEST(Team, RunsMorePartsThanFitIntoAWord) {
+  Team team(3);
+  std::vector<std::atomic<int>> runs(70000);
+  team.run(70000, [&](int part) { ++runs[static_cast<size_t>(part)]; });
+  for (const auto& count : runs) ASSERT_EQ(count, 1);
+}
+
+TEST(Team, AMemberThatHadNoPartForLongGetsItsOwnAgain) {
+  Team team(4);
+  for (int round = 0; round < 500; ++round) team.run(2, [](int) {});
+  std::vector<std::atomic<int>> runs(64);
+  team.run(64, [&](int part) { ++runs[static_cast<size_t>(part)]; });
+  for (const auto& count : runs) EXPECT_EQ(count, 1);
+}
+
 TEST(Team, TheFirstErrorReachesTheCallerAndTheTeamGoesOn) {
   Team team(3);
   EXPECT_THROW(team.run(8,
