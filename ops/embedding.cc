@@ -2,6 +2,7 @@
 // The table's gradient is dense, or with is_sparse the rows that were looked up.
 #include <algorithm>
 
+#include "cpu/vectorised.h"
 #include "ir/schema.h"
 
 namespace trireme {
@@ -79,29 +80,45 @@ int lookup_parts(int64_t elements) {
   return static_cast<int>(std::clamp<int64_t>(elements / 16384, 1, 64));
 }
 
+// Calls f with the ids, as what they are.
+template <class F>
+void with_ids(const Tensor& ids, F f) {
+  if (ids.dtype() == DType::int32) {
+    f(ids.data<int32_t>());
+  } else {
+    f(ids.data<int64_t>());
+  }
+}
+
 template <class T>
 BoundKernel lookup(const KernelSite& site) {
   const int table = site.position("W"), ids = site.position("Ids"), out = site.out_position("Out");
   const int64_t padding = site.attr<int64_t>("padding_idx");
   const int64_t height = site.in("W").shape.at(0), width = site.in("W").shape.at(1);
   const int64_t count = site.in("Ids").shape.count();
+  const auto run = [=](const KernelArgs& k, const auto* id) {
+    const T* rows = k.in<T>(table);
+    T* to = k.out<T>(out);
+    const auto [begin, end] = k.range(count);
+    constexpr int64_t kAhead = 16;  // rows are far apart: asked for before they are needed
+    for (int64_t i = begin; i < end; ++i) {
+      if (i + kAhead < end && id[i + kAhead] >= 0 && id[i + kAhead] < height) {
+        const T* next = rows + id[i + kAhead] * width;
+        __builtin_prefetch(next);
+        __builtin_prefetch(next + width - 1);
+      }
+      if (padding != kNoPadding && id[i] == padding) {
+        std::fill_n(to + i * width, width, T{0});
+        continue;
+      }
+      if (id[i] < 0 || id[i] >= height) checked_id(k.in(ids), i, height);
+      const T* from = rows + id[i] * width;
+      for (int64_t j = 0; j < width; ++j) to[i * width + j] = from[j];
+    }
+  };
   return BoundKernel(
       [=](const KernelArgs& k) {
-        const T* rows = k.in<T>(table);
-        const auto [begin, end] = k.range(count);
-        constexpr int64_t kAhead = 8;  // rows are far apart: asked for before they are needed
-        for (int64_t i = begin; i < end; ++i) {
-          if (i + kAhead < end) {
-            const int64_t next = id_at(k.in(ids), i + kAhead);
-            if (next >= 0 && next < height) __builtin_prefetch(rows + next * width);
-          }
-          T* to = k.out<T>(out) + i * width;
-          if (padding != kNoPadding && id_at(k.in(ids), i) == padding) {
-            std::fill_n(to, width, T{0});
-          } else {
-            std::copy_n(rows + checked_id(k.in(ids), i, height) * width, width, to);
-          }
-        }
+        with_ids(k.in(ids), [&](const auto* id) { vectorised([&] { run(k, id); }); });
       },
       lookup_parts(count * width));
 }
@@ -140,20 +157,23 @@ BoundKernel lookup_grad_sparse(const KernelSite& site) {
   const int dtable = site.out_position("W@GRAD");
   const int64_t padding = site.attr<int64_t>("padding_idx");
   const int64_t height = site.in("W").shape.at(0), width = site.in("W").shape.at(1);
-  return BoundKernel([=](const KernelArgs& k) {
-    SelectedRows& grad = k.outs[dtable]->rows();
-    const int64_t count = k.in(ids).numel();
-    const T* from = k.in<T>(dout);
-    T* to = grad.value.data<T>();
-    grad.height = height;
-    grad.rows.resize(static_cast<size_t>(count));
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t row = checked_id(k.in(ids), i, height);
-      grad.rows[static_cast<size_t>(i)] = row;
-      const bool padded = padding != kNoPadding && row == padding;
-      for (int64_t j = 0; j < width; ++j) to[i * width + j] = padded ? T{0} : from[i * width + j];
-    }
-  });
+  const int64_t count = site.in("Ids").shape.count();
+  return BoundKernel(
+      [=](const KernelArgs& k) {
+        SelectedRows& grad = k.outs[dtable]->rows();
+        const T* from = k.in<T>(dout);
+        T* to = grad.value.data<T>();
+        const auto [begin, end] = k.range(count);
+        for (int64_t i = begin; i < end; ++i) {
+          grad.rows[static_cast<size_t>(i)] = checked_id(k.in(ids), i, height);
+        }
+        std::copy(from + begin * width, from + end * width, to + begin * width);
+        for (int64_t i = begin; i < end && padding != kNoPadding; ++i) {
+          if (grad.rows[static_cast<size_t>(i)] == padding)
+            std::fill_n(to + i * width, width, T{0});
+        }
+      },
+      lookup_parts(count * width));
 }
 
 void add_lookup(OpSchema& row, bool ids_end_in_one) {

@@ -3,6 +3,7 @@
 // ones.
 #include <cmath>
 
+#include "ops/loops.h"
 #include "ops/optimizer_rules.h"
 
 namespace trireme {
@@ -17,35 +18,52 @@ void adagrad_step(Body& b, double kept, double added) {
                                           (sqrt(moment) + double{b.attr<float>("epsilon")});
 }
 
+struct AdagradSlots {
+  explicit AdagradSlots(const KernelSite& site)
+      : param(site.position("Param")),
+        grad(site.position("Grad")),
+        moment(site.position("Moment")),
+        rate(site.position("LearningRate")),
+        param_out(site.out_position("ParamOut")),
+        moment_out(site.out_position("MomentOut")),
+        epsilon(site.attr<float>("epsilon")) {}
+
+  template <class T>
+  AdagradStep<T> step(const KernelArgs& k) const {
+    return {static_cast<T>(scalar(k, rate)), static_cast<T>(epsilon)};
+  }
+
+  int param, grad, moment, rate, param_out, moment_out;
+  float epsilon;
+};
+
+template <class T>
+BoundKernel adagrad_dense(const KernelSite& site) {
+  const AdagradSlots at(site);
+  const int64_t count = site.in("Param").shape.count();
+  return {[=](const KernelArgs& k) {
+            const auto [begin, end] = k.range(count);
+            at.step<T>(k).run({k.in<T>(at.param), k.in<T>(at.grad), k.in<T>(at.moment)},
+                              {k.out<T>(at.param_out), k.out<T>(at.moment_out)}, begin, end);
+          },
+          parts_for(count)};
+}
+
 // A row without a gradient has gradient 0: nothing of it changes, so only named rows are visited.
 // A part moves the rows of its own stretch of the table.
 template <class T>
 BoundKernel adagrad_sparse(const KernelSite& site) {
-  const int param = site.position("Param"), grad = site.position("Grad");
-  const int moment = site.position("Moment"), rate = site.position("LearningRate");
-  const int param_out = site.out_position("ParamOut"), moment_out = site.out_position("MomentOut");
-  const auto epsilon = static_cast<T>(site.attr<float>("epsilon"));
+  const AdagradSlots at(site);
   const auto update = [=](const KernelArgs& k) {
-    const SelectedRows& rows = std::as_const(*k.ins[grad]).rows();
-    const Tensor& table = k.in(param);
-    check_sparse_grad(rows, table);
+    const SelectedRows& grad = std::as_const(*k.ins[at.grad]).rows();
+    const Tensor& table = k.in(at.param);
+    check_sparse_grad(grad, table);
     const int64_t height = table.shape().at(0), width = height == 0 ? 0 : table.numel() / height;
     const auto stretch = k.range(height);
-    copy_through(k, param, param_out, stretch);
-    copy_through(k, moment, moment_out, stretch);
-    const auto lr = static_cast<T>(scalar(k, rate));
-    T* p = k.out<T>(param_out);
-    T* m = k.out<T>(moment_out);
-    const auto ahead = [=](int64_t first) {
-      __builtin_prefetch(p + first, 1);
-      __builtin_prefetch(m + first, 1);
-    };
-    for_each_named_row<T>(rows, width, stretch, ahead, [=](int64_t first, const T* g) {
-      for (int64_t j = 0; j < width; ++j) {
-        m[first + j] += g[j] * g[j];
-        p[first + j] -= lr * g[j] / (std::sqrt(m[first + j]) + epsilon);
-      }
-    });
+    copy_through(k, at.param, at.param_out, stretch);
+    copy_through(k, at.moment, at.moment_out, stretch);
+    at.step<T>(k).run(merged_within<T>(grad, width, stretch), width,
+                      {k.out<T>(at.param_out), k.out<T>(at.moment_out)});
   };
   return {update, sparse_parts(site.in("Grad").shape.numel().value())};
 }
@@ -175,9 +193,10 @@ void register_optimizer_adaptive(Registry& ops) {
       .out("MomentOut", "the sum after the step")
       .attr("epsilon", 1.0e-6f, "keeps the divisor above zero")
       .shape(optimizer_shape({.states = {{"Moment", "MomentOut"}}, .sparse = true}))
-      .body([](Body& b) { adagrad_step(b, 1, 1); })
-      .kernel(sparse_update([]<class T>(const KernelSite& s) { return adagrad_sparse<T>(s); }),
-              "sparse_gradient")
+      .kernel(typed<float, double>([]<class T>(const KernelSite& s) {
+        const bool sparse = s.in("Grad").type == VarType::selected_rows;
+        return sparse ? adagrad_sparse<T>(s) : adagrad_dense<T>(s);
+      }))
       .inplace("Param", "ParamOut")
       .inplace("Moment", "MomentOut")
       .sample([](Draw& draw) { return optimizer_sample(draw, {"Moment"}); });

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cpu/independent.h"
 #include "cpu/updates.h"
+#include "cpu/vectorised.h"
 #include "ops/loops.h"
 #include "ops/optimizer_rules.h"
 
@@ -28,19 +30,23 @@ BoundKernel sgd_sparse(const KernelSite& site) {
     check_sparse_grad(rows, table);
     const int64_t height = table.shape().at(0);
     const int64_t width = height == 0 ? 0 : table.numel() / height;
-    const auto [first, last] = k.range(height);
+    const auto stretch = k.range(height);
     T* to = k.out<T>(out);
-    copy_through(k, param, out, {first, last});
-    if (rows.rows.empty()) return;
+    copy_through(k, param, out, stretch);
+    const std::span<const PlacedRow> named = named_within(rows, stretch);
+    if (named.empty()) return;
     const auto lr = static_cast<T>(scalar(k, rate));
-    const T* value = rows.value.data<T>();
-    constexpr size_t kAhead = 16;  // rows are far apart: they are asked for before they are needed
-    for (size_t i = 0; i < rows.rows.size(); ++i, value += width) {
-      if (i + kAhead < rows.rows.size()) __builtin_prefetch(to + rows.rows[i + kAhead] * width, 1);
-      const int64_t row = rows.rows[i];
-      if (row < first || row >= last) continue;
-      for (int64_t j = 0; j < width; ++j) to[row * width + j] -= lr * value[j];
-    }
+    const T* values = rows.value.data<T>();
+    vectorised([=] {
+      for (size_t i = 0; i < named.size(); ++i) {
+        if (i + kRowsAhead < named.size())
+          ask_for_row(to + named[i + kRowsAhead].row * width, width);
+        const T* value = values + named[i].place * width;
+        T* moving = to + named[i].row * width;
+        TRIREME_INDEPENDENT
+        for (int64_t j = 0; j < width; ++j) moving[j] -= lr * value[j];
+      }
+    });
   };
   return {update, sparse_parts(moved)};
 }

@@ -112,13 +112,15 @@ void check_sparse_grad(const SelectedRows& grad, const Tensor& param) {
                     " elements but its value is ",
                     grad.value.initialized() ? grad.value.describe() : "empty"));
   }
-  for (const int64_t row : grad.rows) {
-    if (row < 0 || row >= height) {
-      throw Error(ErrorKind::out_of_range, cat("the sparse gradient names row ", row,
-                                               " but Param has rows 0 to ", height - 1))
-          .fix("use ids below the number of rows of the table");
-    }
-  }
+  const auto outside = [=](int64_t row) { return row < 0 || row >= height; };
+  int64_t wrong = 0;  // counted without a branch: nearly always there is none
+  for (const int64_t row : grad.rows) wrong += outside(row);
+  if (wrong == 0) return;
+  throw Error(ErrorKind::out_of_range,
+              cat("the sparse gradient names row ",
+                  *std::find_if(grad.rows.begin(), grad.rows.end(), outside),
+                  " but Param has rows 0 to ", height - 1))
+      .fix("use ids below the number of rows of the table");
 }
 
 const SelectedRows& sparse_grad(const KernelArgs& k, int grad_position, const Tensor& param) {

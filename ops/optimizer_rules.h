@@ -2,12 +2,16 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cpu/updates.h"
 #include "ir/schema.h"
+#include "ops/row_order.h"
 
 namespace trireme {
 
@@ -44,38 +48,36 @@ void copy_through(const KernelArgs& k, int in, int out);
 // The same for rows [range) of a table.
 void copy_through(const KernelArgs& k, int in, int out, std::pair<int64_t, int64_t> range);
 
-// Calls update(first element, gradient) for every row of [first, last) that the gradient names, in
-// ascending order; what it holds for one row is added up in the order in which it is named. `ahead`
-// is told which element comes a few rows later: rows are far apart, and memory is slow.
-template <class T, class Ahead, class F>
-void for_each_named_row(const SelectedRows& grad, int64_t width, std::pair<int64_t, int64_t> range,
-                        Ahead ahead, F update) {
-  // Of the calling thread, kept between calls: a steady step asks for no memory.
-  thread_local std::vector<std::pair<int64_t, size_t>> named;  // row, position
-  thread_local std::vector<T> sum;
-  named.clear();
-  for (size_t i = 0; i < grad.rows.size(); ++i) {
-    const int64_t row = grad.rows[i];
-    if (row >= range.first && row < range.second) named.emplace_back(row, i);
-  }
-  std::sort(named.begin(), named.end());
-  sum.resize(static_cast<size_t>(width));
-  constexpr size_t kAhead = 8;
-  for (size_t i = 0; i < named.size();) {
-    const auto [row, position] = named[i];
-    if (i + kAhead < named.size()) ahead(named[i + kAhead].first * width);
-    const T* value = grad.value.data<T>() + static_cast<int64_t>(position) * width;
-    if (++i == named.size() || named[i].first != row) {
-      update(row * width, value);
-      continue;
+// Every row of [first, last) that the gradient names, once; what it holds for one row is added up
+// in the order in which it is named. In memory of the
+// calling thread, kept between calls.
+template <class T>
+std::span<RowStep<T>> merged_within(const SelectedRows& grad, int64_t width,
+                                    std::pair<int64_t, int64_t> range) {
+  thread_local std::vector<RowStep<T>> merged;
+  thread_local std::vector<T> sums;
+  const std::span<const PlacedRow> named = named_within(grad, range);
+  const RowChains chains = chains_of(named);
+  if (merged.size() < named.size()) merged.resize(named.size());
+  const auto summed = static_cast<size_t>(chains.longer * width);
+  if (sums.size() < summed) sums.resize(summed);
+  const T* values = named.empty() ? nullptr : grad.value.data<T>();
+  T* sum = sums.data();
+  size_t count = 0;
+  for (size_t i = 0; i < named.size(); ++i) {
+    if (!chains.first[i]) continue;
+    const T* value = values + named[i].place * width;
+    int64_t same = chains.next[i];
+    merged[count++] = {named[i].row, same < 0 ? value : sum};
+    if (same < 0) continue;
+    std::copy_n(value, width, sum);
+    for (; same >= 0; same = chains.next[static_cast<size_t>(same)]) {
+      value = values + named[static_cast<size_t>(same)].place * width;
+      for (int64_t j = 0; j < width; ++j) sum[j] += value[j];
     }
-    std::copy_n(value, width, sum.data());
-    for (; i < named.size() && named[i].first == row; ++i) {
-      value = grad.value.data<T>() + static_cast<int64_t>(named[i].second) * width;
-      for (int64_t j = 0; j < width; ++j) sum[static_cast<size_t>(j)] += value[j];
-    }
-    update(row * width, sum.data());
+    sum += width;
   }
+  return {merged.data(), count};
 }
 
 // Calls update(element, gradient) for every element of Param in order; rows that the gradient does
@@ -88,13 +90,14 @@ void for_each_element(const SelectedRows& grad, const Tensor& param, bool named_
   const auto pass_unnamed = [&](int64_t end) {
     for (; next < end && !named_only; ++next) update(next, T{0});
   };
-  const auto pass_row = [&](int64_t first, const T* g) {
+  const std::span<RowStep<T>> named = merged_within<T>(grad, width, {0, height});
+  std::ranges::sort(named, {}, &RowStep<T>::row);
+  for (const RowStep<T>& step : named) {
+    const int64_t first = step.row * width;
     pass_unnamed(first);
-    for (int64_t j = 0; j < width; ++j) update(first + j, g[j]);
+    for (int64_t j = 0; j < width; ++j) update(first + j, step.grad[j]);
     next = first + width;
-  };
-  for_each_named_row<T>(
-      grad, width, {0, height}, [](int64_t) {}, pass_row);
+  }
   pass_unnamed(param.numel());
 }
 

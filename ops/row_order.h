@@ -1,9 +1,11 @@
-// SelectedRows in the order of the rows that they name.
+// Which rows SelectedRows name, and where: in order, within a stretch, and those named repeatedly.
 #pragma once
 
 #include <algorithm>
 #include <compare>
+#include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/tensor.h"
@@ -32,5 +34,19 @@ void for_each_distinct_row(const SelectedRows& rows, F f) {
     first = last;
   }
 }
+
+// Those in [first, last), in the order in which they are named. In memory of the calling thread,
+// kept between calls: a steady step asks for none.
+std::span<const PlacedRow> named_within(const SelectedRows& rows,
+                                        std::pair<int64_t, int64_t> range);
+
+// By number in `named`: the next that names the same row, or -1, and whether none before it does.
+// Memory as above.
+struct RowChains {
+  std::span<const int64_t> next;
+  std::span<const uint8_t> first;
+  int64_t longer;  // chains of more than one
+};
+RowChains chains_of(std::span<const PlacedRow> named);
 
 }  // namespace trireme

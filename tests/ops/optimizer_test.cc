@@ -234,6 +234,41 @@ TEST(Optimizer, ASparseGradientMovesAsADenseOne) {
   }
 }
 
+// Enough rows for several parts, some named often and some never: each part merges its own.
+TEST(Optimizer, ManyRowsNamedSeveralTimesMoveAsADenseGradient) {
+  constexpr int64_t kHeight = 9000, kNamed = 12000, kColumns = 10;
+  Draw draw(17);
+  SelectedRows grad{{}, kHeight, draw.uniform({kNamed, kColumns})};
+  Tensor dense = filled(DType::float64, {kHeight, kColumns}, 0);
+  for (int64_t i = 0; i < kNamed; ++i) {
+    const int64_t row = i % 3 == 0 ? draw.size(0, 40) * 200 : draw.size(0, kHeight - 1);
+    grad.rows.push_back(row);
+    for (int64_t j = 0; j < kColumns; ++j) {
+      dense.data<double>()[row * kColumns + j] += grad.value.data<double>()[i * kColumns + j];
+    }
+  }
+  for (const char* type : {"sgd", "adagrad"}) {
+    SCOPED_TRACE(type);
+    ScopeRunner one, other;
+    for (ScopeRunner* runner : {&one, &other}) {
+      Draw same(3);
+      runner->set("Param", same.uniform({kHeight, kColumns}));
+      runner->set("Moment", same.uniform({kHeight, kColumns}, 0.1, 1));
+      runner->set("LearningRate", filled(DType::float64, {1}, 0.1));
+    }
+    one.set("Grad", grad);
+    other.set("Grad", dense);
+    const Case c{.type = type,
+                 .states = type == std::string("sgd") ? std::vector<std::string>{}
+                                                      : std::vector<std::string>{"Moment"},
+                 .step = {}};
+    run(one, c);
+    run(other, c);
+    EXPECT_LT(max_abs_diff(one.tensor("Param"), other.tensor("Param")), 1e-12);
+    EXPECT_LT(max_abs_diff(one.tensor("Moment"), other.tensor("Moment")), 1e-12);
+  }
+}
+
 TEST(Optimizer, ASparseGradientWithoutRowsIsADenseZero) {
   for (const Case& c : sparse_cases()) {
     SCOPED_TRACE(c.type);
