@@ -308,8 +308,9 @@ BoundKernel product_backward(const KernelSite& site, OperandsOf operands, Produc
         site.out_position(slot),
         terms_by_matrix(plan, sizes, matrix_of, other_of, matrix_size, other_size, gradient_first));
   };
-  add("X@GRAD", y_at, x_grad_term<T>(plan), plan.x_of, plan.y_of, x_size, y_size, !plan.trans_x);
+  // X@GRAD last: it is what the next op of the backward part reads, from the cache.
   add("Y@GRAD", x_at, y_grad_term<T>(plan), plan.y_of, plan.x_of, y_size, x_size, plan.trans_y);
+  add("X@GRAD", y_at, x_grad_term<T>(plan), plan.x_of, plan.y_of, x_size, y_size, !plan.trans_x);
   return std::move(products).kernel();
 }
 

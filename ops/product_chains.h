@@ -42,23 +42,47 @@ inline double work_of(int64_t m, int64_t n, int64_t k) {
   return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
 }
 
-// Into how many slices of rows and of columns one product is cut. Powers of two share out evenly
-// over the usual numbers of cores. Columns are cut only where the rows are too few.
+// Into how many slices of rows and of columns one product is cut, and whether those of the first
+// columns come first or those of the first rows. Powers of two share out evenly over the usual
+// numbers of cores.
 struct Cut {
   int64_t rows = 1, columns = 1;
+  bool by_columns = false;
+
+  int64_t slices() const { return rows * columns; }
+  int64_t row(int64_t slice) const { return by_columns ? slice % rows : slice / columns; }
+  int64_t column(int64_t slice) const { return by_columns ? slice / rows : slice % columns; }
 };
 
+// Two cores share the slices out, and what comes before and after as well, by rows as stored: each
+// has one half of A, B and C in its cache. What it has to fetch from the other: by rows of C, half
+// of B; by columns, half of A, a quarter of C, and of B as it is stored.
 template <class T>
-Cut cut_of(const Gemm<T>& gemm, const Product<T>& product) {
-  constexpr int64_t kLeastColumns = 192;
+bool fetches_less_by_columns(const Gemm<T>& gemm) {
+  const double a = work_of(gemm.m, gemm.k, 1), b = work_of(gemm.k, gemm.n, 1);
+  const double c = work_of(gemm.m, gemm.n, 1);
+  const double by_rows = b / 2 + (gemm.trans_a ? a / 4 : 0);
+  return a / 2 + c / 4 + (gemm.trans_b ? 0 : b / 4) < by_rows;
+}
+
+template <class T>
+Cut cut_of(const Gemm<T>& gemm, bool by_columns, const Product<T>& product) {
+  constexpr int64_t kLeastColumns = 96, kMostColumns = 4;
   const auto power_of_two = [](int64_t n) {
     return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
   };
   const int64_t wanted = power_of_two(static_cast<int64_t>(std::min(
       work_of(gemm.m, gemm.n, gemm.k) / kWorkPerPart, static_cast<double>(product.most_slices))));
-  Cut cut;
-  cut.rows = std::min(wanted, power_of_two(gemm.m / product.least_rows));
-  cut.columns = std::min(wanted / cut.rows, power_of_two(gemm.n / kLeastColumns));
+  const int64_t rows = power_of_two(gemm.m / product.least_rows);
+  const int64_t columns = power_of_two(gemm.n / kLeastColumns);
+  Cut cut{.by_columns = by_columns};
+  if (by_columns) {
+    cut.columns = std::min({wanted, columns, kMostColumns});
+    cut.rows = std::min(wanted / cut.columns, rows);
+  } else {
+    cut.rows = std::min(wanted, rows);
+    cut.columns = std::min(wanted / cut.rows, columns);
+  }
   return cut;
 }
 
@@ -70,15 +94,15 @@ inline int64_t slice_begin(int64_t size, int64_t index, int64_t count, int64_t b
 
 // What a product's operands become, term by term: sizes with beta, and the beginnings in elements.
 template <class T>
-std::vector<Chain<T>> chains_of(const std::vector<std::vector<Term<T>>>& matrices,
+std::vector<Chain<T>> chains_of(const std::vector<std::vector<Term<T>>>& matrices, bool by_columns,
                                 const Product<T>& product) {
   constexpr int64_t kRowBlock = 8, kColumnBlock = 48;
   std::vector<Chain<T>> chains;
   for (const std::vector<Term<T>>& terms : matrices) {
     const Gemm<T>& whole = terms.front().gemm;
-    const Cut cut = cut_of(whole, product);
-    for (int64_t slice = 0; slice < cut.rows * cut.columns; ++slice) {
-      const int64_t r = slice / cut.columns, c = slice % cut.columns;
+    const Cut cut = cut_of(whole, by_columns, product);
+    for (int64_t slice = 0; slice < cut.slices(); ++slice) {
+      const int64_t r = cut.row(slice), c = cut.column(slice);
       const int64_t row = slice_begin(whole.m, r, cut.rows, kRowBlock);
       const int64_t column = slice_begin(whole.n, c, cut.columns, kColumnBlock);
       Chain<T> chain;
@@ -149,11 +173,14 @@ class Products {
   // `matrices`: the terms of each matrix of the result at `out_at`.
   void add(int a_at, int b_at, int out_at, std::vector<std::vector<Term<T>>> matrices) {
     Result<T> result{.a = {a_at}, .b = {b_at}, .out_at = out_at};
+    // As the operands are stored, before some are copied.
+    const bool by_columns =
+        !matrices.empty() && fetches_less_by_columns(matrices.front().front().gemm);
     if (product_.staged && !matrices.empty()) {
       stage_a(result.a, matrices);
       stage_b(result.b, matrices);
     }
-    result.chains = chains_of(matrices, product_);
+    result.chains = chains_of(matrices, by_columns, product_);
     results_.push_back(std::move(result));
   }
 
@@ -247,36 +274,53 @@ inline BoundKernel run_staging(std::vector<Staged> staged) {
       static_cast<int>(parts));
 }
 
-// Parts take whole chains, those of the first result first.
+// Chains in the order in which parts take them: the first stretch of every result, then the second,
+// and so on. So whoever takes the first parts computes the beginning of every result, and finds it
+// in the cache when the next kernel shares out the same rows.
+template <class T>
+struct ChainOrder {
+  struct Place {
+    int result, chain;
+  };
+  explicit ChainOrder(const std::vector<Result<T>>& results) {
+    constexpr int64_t kStretches = 4;
+    for (int64_t stretch = 0; stretch < kStretches; ++stretch) {
+      for (size_t r = 0; r < results.size(); ++r) {
+        const int64_t size = std::ssize(results[r].chains);
+        for (int64_t c = size * stretch / kStretches; c < size * (stretch + 1) / kStretches; ++c) {
+          places.push_back({static_cast<int>(r), static_cast<int>(c)});
+        }
+      }
+    }
+  }
+  std::vector<Place> places;
+};
+
+// Parts take whole chains.
 template <class T>
 BoundKernel run_chains(std::vector<Result<T>> results, Product<T> product) {
-  int64_t count = 0;
   double work = 0;
   for (const Result<T>& result : results) {
-    count += static_cast<int64_t>(result.chains.size());
     for (const Chain<T>& chain : result.chains) work += chain.work;
   }
+  struct Shared {
+    std::vector<Result<T>> results;
+    ChainOrder<T> order;
+  };
+  ChainOrder<T> order(results);
+  const auto count = std::ssize(order.places);
   const auto wanted = static_cast<int64_t>(std::min(work / kWorkPerPart, 64.0));
   const auto parts = static_cast<int>(std::clamp<int64_t>(wanted, 1, std::max<int64_t>(count, 1)));
-  const auto shared = std::make_shared<const std::vector<Result<T>>>(std::move(results));
+  const auto shared = std::make_shared<const Shared>(Shared{std::move(results), std::move(order)});
   return BoundKernel(
       [shared, product, count](const KernelArgs& k) {
-        auto [begin, end] = k.range(count);
-        for (const Result<T>& result : *shared) {
-          const auto size = static_cast<int64_t>(result.chains.size());
-          const int64_t last = std::min(end, size);
-          if (begin < last) {
-            const T* a = result.a.in(k);
-            const T* b = result.b.in(k);
-            T* out = k.out<T>(result.out_at);
-            for (int64_t c = begin; c < last; ++c) {
-              for (const Term<T>& term : result.chains[static_cast<size_t>(c)].terms) {
-                term.run(product, a, b, out);
-              }
-            }
+        const auto [begin, end] = k.range(count);
+        for (int64_t i = begin; i < end; ++i) {
+          const auto place = shared->order.places[static_cast<size_t>(i)];
+          const Result<T>& result = shared->results[static_cast<size_t>(place.result)];
+          for (const Term<T>& term : result.chains[static_cast<size_t>(place.chain)].terms) {
+            term.run(product, result.a.in(k), result.b.in(k), k.out<T>(result.out_at));
           }
-          begin = std::max<int64_t>(begin - size, 0);
-          end -= size;
         }
       },
       product.most_slices > 1 ? parts : 1);
