@@ -33,7 +33,7 @@ bool same_known_shape(const ValueInfo& a, const ValueInfo& b) {
 
 // Nodes that rename dimensions, where they leave even those as they are.
 bool is_plain_copy(const Graph& graph, const Node& node) {
-  if (!renames(node)) return false;
+  if (renamed(node) != std::pair(0, 0)) return false;
   const ValueInfo& in = graph.values[node.ins[0]].info;
   const ValueInfo& out = graph.values[node.outs[0]].info;
   return same_known_shape(in, out) || (is_number(in) && is_number(out));
@@ -310,7 +310,7 @@ class Fuser {
         made.outs.push_back(node.outs[0]);
       }
     }
-    find_in_place(made, program);
+    find_in_place(made, unit, program);
     if (const int n = units_[unit].sum; n >= 0) {
       const Node& node = graph_.nodes[n];
       program.sum = {reg(node.ins[0]), node.schema->type() == "p.mean", *sums_[n]};
@@ -329,23 +329,42 @@ class Fuser {
     return static_cast<float>(attr_as<double>(node.attrs->find("value")->second, "value"));
   }
 
-  // Two versions of one variable, when every result has their shape: then each tile is read before
-  // it is written.
-  void find_in_place(Node& node, FusedProgram& program) const {
+  // Results that may stand where an operand stood. Versions of one variable share its memory if
+  // every result has their shape: then each tile is read before it is written. Other operands are
+  // overwritten if nobody else reads them and the shapes, once known, allow it.
+  void find_in_place(Node& node, int unit, FusedProgram& program) const {
+    std::set<int> taken;  // operands
     const auto info = [&](int value) -> const ValueInfo& { return graph_.values[value].info; };
-    for (int out : node.outs) {
-      if (!same_known_shape(info(out), info(node.outs[0]))) return;
-    }
+    const bool one_shape = std::all_of(node.outs.begin(), node.outs.end(), [&](int out) {
+      return same_known_shape(info(out), info(node.outs[0]));
+    });
     for (size_t o = 0; o < node.outs.size(); ++o) {
       const ValueInfo& out = info(node.outs[o]);
+      if (out.dtype != DType::float32) continue;
       for (size_t i = 0; i < node.ins.size(); ++i) {
         const ValueInfo& in = info(node.ins[i]);
-        if (in.name.empty() || in.name != out.name || in.dtype != out.dtype) continue;
-        if (in.dtype != DType::float32 || !same_known_shape(in, out)) continue;
-        node.may_share.emplace_back(static_cast<int>(i), static_cast<int>(o));
+        if (in.dtype != DType::float32 || taken.contains(node.ins[i])) continue;
+        const bool versions =
+            !in.name.empty() && in.name == out.name && one_shape && same_known_shape(in, out);
+        const bool ended = ends_with(node.ins[i], unit) && !outlives_[node.outs[o]] &&
+                           in.shape.may_equal(out.shape);
+        if (!versions && !ended) continue;
+        (versions ? node.may_share : node.may_overwrite)
+            .emplace_back(static_cast<int>(i), static_cast<int>(o));
+        taken.insert(node.ins[i]);
+        if (!versions) break;
       }
     }
     program.in_place = node.may_share;
+    program.in_place.insert(program.in_place.end(), node.may_overwrite.begin(),
+                            node.may_overwrite.end());
+  }
+
+  // Nobody but the unit's nodes reads the value, which a node of this graph makes.
+  bool ends_with(int value, int unit) const {
+    return graph_.values[value].node >= 0 && !outlives_[value] &&
+           std::all_of(users_[value].begin(), users_[value].end(),
+                       [&](int n) { return unit_of_[n] == unit; });
   }
 
   // Named after the ops that it stands for.

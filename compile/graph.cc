@@ -105,7 +105,6 @@ bool Graph::keep_nodes(const std::vector<bool>& keep) {
 
 namespace {
 
-// Where the operand of a slot stands; -1 when there is none, or more than one.
 int position_of(const std::vector<SlotSpec>& slots, const std::vector<int>& counts,
                 const std::string& name) {
   int at = 0;
@@ -118,11 +117,19 @@ int position_of(const std::vector<SlotSpec>& slots, const std::vector<int>& coun
 
 }  // namespace
 
+int operand_position(const Node& node, const std::string& slot) {
+  return position_of(node.schema->inputs(), node.in_counts, slot);
+}
+
+int result_position(const Node& node, const std::string& slot) {
+  return position_of(node.schema->outputs(), node.out_counts, slot);
+}
+
 std::vector<std::pair<int, int>> in_place_pairs(const Node& node) {
   std::vector<std::pair<int, int>> pairs;
   for (const auto& [in_slot, out_slot] : node.schema->inplace_pairs()) {
-    const int in = position_of(node.schema->inputs(), node.in_counts, in_slot);
-    const int out = position_of(node.schema->outputs(), node.out_counts, out_slot);
+    const int in = operand_position(node, in_slot);
+    const int out = result_position(node, out_slot);
     if (in >= 0 && out >= 0 && node.ins[in] >= 0 && node.outs[out] >= 0)
       pairs.emplace_back(in, out);
   }

@@ -60,9 +60,9 @@ struct Node {
   std::vector<Region> regions;
   // Results that must share an operand's slot: (operand position, result position).
   std::vector<std::pair<int, int>> shared;
-  // Beside the row's pairs: results that may take an operand's memory, both versions of one
-  // variable, by position.
-  std::vector<std::pair<int, int>> may_share;
+  // Beside the row's pairs: results that may take an operand's memory, by position. The first are
+  // versions of one variable; the others are for when shapes are known, and if they are equal.
+  std::vector<std::pair<int, int>> may_share, may_overwrite;
   // What a fused node stands for, in order: facts are inferred part by part.
   std::vector<Node> parts;
   // Of a p.group: nodes of this graph's values that run as one instruction. Each is inferred and
@@ -111,6 +111,10 @@ class Graph : public Emitter {
 
   std::string to_text() const;  // one line per node, for tests and dumps
 };
+
+// Where the one operand or result of a slot stands; -1 when there is none, or more than one.
+int operand_position(const Node& node, const std::string& slot);
+int result_position(const Node& node, const std::string& slot);
 
 // Operands whose memory a result may take, if nobody reads them afterwards: (operand position,
 // result position).

@@ -1,42 +1,153 @@
 #include "compile/views.h"
 
+#include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 
-namespace trireme {
+#include "core/text.h"
 
-bool renames(const Node& node) {
-  static const std::set<std::string, std::less<>> kRenaming = {
+namespace trireme {
+namespace {
+
+// Whether the result, written element by element, may stand where the operand stands: a row
+// promises that for equal shapes. A fused node does while it has one loop: then each tile is read
+// before it is written.
+bool may_overwrite(const Node& node, int in, int out, const std::vector<ValueInfo>& facts) {
+  const auto like_operand = [&](int value) {
+    return facts[value].shape == facts[in].shape && facts[value].dtype == facts[in].dtype;
+  };
+  if (!like_operand(out) || std::count(node.ins.begin(), node.ins.end(), in) > 1) return false;
+  return std::all_of(node.parts.begin(), node.parts.end(), [&](const Node& part) {
+    return std::all_of(part.outs.begin(), part.outs.end(), [&](int value) {
+      const bool result = std::find(node.outs.begin(), node.outs.end(), value) != node.outs.end();
+      const bool sum = part.schema->type() == "p.sum" || part.schema->type() == "p.mean";
+      return !result || (sum ? like_operand(part.ins[0]) : facts[value].shape == facts[in].shape);
+    });
+  });
+}
+
+class Places {
+ public:
+  Places(const Plan& plan, int segment, const std::vector<ValueInfo>& facts)
+      : plan_(plan),
+        facts_(facts),
+        place_(plan.slots.size()),
+        last_(plan.slots.size(), -1),
+        writes_(plan.slots.size()) {
+    std::iota(place_.begin(), place_.end(), 0);
+    for (size_t i = 0; i < plan.instructions.size(); ++i) {
+      for (int value : plan.graph.nodes[plan.instructions[i].node].outs) {
+        if (value >= 0) writes_[plan.slot_of[value]].push_back(static_cast<int>(i));
+      }
+    }
+    for (size_t s = 0; s < plan.slots.size(); ++s) {
+      if (plan.lifetimes[s].segment == segment) last_[s] = plan.lifetimes[s].last;
+    }
+  }
+
+  std::vector<int> find(const Segment& range) && {
+    for (int i = range.begin; i < range.end; ++i) {
+      if (plan_.instructions[i].late) continue;
+      const Node& node = plan_.graph.nodes[plan_.instructions[i].node];
+      if (const auto pair = renamed(node)) {
+        share_view(i, node.ins[pair->first], node.outs[pair->second]);
+      }
+      for (const auto& pairs : {in_place_pairs(node), node.may_overwrite}) {
+        for (const auto& [in, out] : pairs) share_over(i, node, node.ins[in], node.outs[out]);
+      }
+    }
+    return std::move(place_);
+  }
+
+ private:
+  bool is_within(int slot) const { return last_[slot] >= 0; }
+
+  void share(int from, int to) {
+    place_[to] = place_[from];
+    last_[place_[from]] = std::max(last_[place_[from]], last_[to]);
+  }
+
+  // Neither is written again, so both go on holding the same.
+  void share_view(int i, int in, int out) {
+    const int from = plan_.slot_of[in], to = plan_.slot_of[out];
+    if (from == to || !is_within(from) || !is_within(to)) return;
+    if (writes_[from].back() > i || writes_[to].size() > 1) return;
+    const ValueInfo &source = facts_[in], &target = facts_[out];
+    if (source.dtype == target.dtype && source.shape.numel() == target.shape.numel())
+      share(from, to);
+  }
+
+  // Everything that stands in the operand's place is read here for the last time.
+  void share_over(int i, const Node& node, int in, int out) {
+    const int from = plan_.slot_of[in], to = plan_.slot_of[out];
+    if (from == to || place_[to] != to || !is_within(from) || !is_within(to)) return;
+    if (last_[place_[from]] != i || plan_.lifetimes[from].last != i) return;
+    if (writes_[to].front() != i) return;
+    const bool read_under_another_name =
+        std::any_of(node.ins.begin(), node.ins.end(), [&](int other) {
+          return other >= 0 && other != in && place_[plan_.slot_of[other]] == place_[from];
+        });
+    if (!read_under_another_name && may_overwrite(node, in, out, facts_)) share(from, to);
+  }
+
+  const Plan& plan_;
+  const std::vector<ValueInfo>& facts_;
+  std::vector<int> place_;  // by slot
+  std::vector<int> last_;   // by place: the last instruction that reads it; -1: not the segment's
+  std::vector<std::vector<int>> writes_;  // by slot: instructions
+};
+
+}  // namespace
+
+std::optional<std::pair<int, int>> renamed(const Node& node) {
+  static const std::set<std::string, std::less<>> kPrimitives = {
       "p.reshape", "p.reshape_like", "p.align",          "p.unsqueeze",
       "p.squeeze", "p.cast",         "p.broadcast_like", "p.sum_to_like"};
-  return kRenaming.contains(node.schema->type());
+  static const std::set<std::string, std::less<>> kOps = {"reshape",  "reshape2",  "squeeze",
+                                                          "squeeze2", "unsqueeze", "unsqueeze2",
+                                                          "flatten",  "flatten2"};
+  const std::string& type = node.schema->type();
+  if (kPrimitives.contains(type)) return std::pair(0, 0);
+  constexpr std::string_view kGrad = "_grad";
+  const bool grad = type.ends_with(kGrad);
+  if (!kOps.contains(grad ? type.substr(0, type.size() - kGrad.size()) : type)) return std::nullopt;
+  const int in = operand_position(node, grad ? "Out@GRAD" : "X");
+  const int out = result_position(node, grad ? "X@GRAD" : "Out");
+  if (in < 0 || out < 0 || node.ins[in] < 0 || node.outs[out] < 0) return std::nullopt;
+  return std::pair(in, out);
 }
 
 std::vector<int> places_in_segment(const Plan& plan, int segment,
                                    const std::vector<ValueInfo>& facts) {
-  std::vector<int> place(plan.slots.size());
-  std::iota(place.begin(), place.end(), 0);
-  std::vector<int> writes(plan.slots.size(), 0);
-  for (const Node& node : plan.graph.nodes) {
-    for (int value : node.outs) {
-      if (value >= 0) ++writes[plan.slot_of[value]];
-    }
-  }
-  const auto fits = [&](int slot) {
-    return writes[slot] == 1 && plan.lifetimes[slot].segment == segment;
-  };
+  return Places(plan, segment, facts).find(plan.segments[static_cast<size_t>(segment)]);
+}
+
+void check_places(const Plan& plan, int segment, const std::vector<int>& places) {
+  // By place: the slots that hold what was written there last; a view holds what it views.
+  std::map<int, std::set<int>> holders;
   const Segment& range = plan.segments[static_cast<size_t>(segment)];
   for (int i = range.begin; i < range.end; ++i) {
     const Node& node = plan.graph.nodes[plan.instructions[i].node];
-    if (!renames(node)) continue;
-    const int in = node.ins[0], out = node.outs[0];
-    const int from = plan.slot_of[in], to = plan.slot_of[out];
-    if (from == to || !fits(from) || !fits(to)) continue;
-    if (facts[in].dtype != facts[out].dtype || facts[in].shape.numel() != facts[out].shape.numel())
-      continue;
-    place[to] = place[from];
+    for (int value : node.ins) {
+      const int slot = value < 0 ? -1 : plan.slot_of[value];
+      if (slot < 0 || plan.lifetimes[slot].segment != segment) continue;
+      if (!holders[places[slot]].contains(slot)) {
+        throw InternalError(cat("instruction ", i, " (", node.schema->type(), ") reads value ",
+                                value, ", but its place in the arena does not hold it any more"));
+      }
+    }
+    const auto pair = renamed(node);
+    for (size_t o = 0; o < node.outs.size(); ++o) {
+      const int slot = node.outs[o] < 0 ? -1 : plan.slot_of[node.outs[o]];
+      if (slot < 0 || plan.lifetimes[slot].segment != segment) continue;
+      std::set<int>& held = holders[places[slot]];
+      const bool view = pair && pair->second == static_cast<int>(o) &&
+                        held.contains(plan.slot_of[node.ins[pair->first]]);
+      if (!view) held.clear();
+      held.insert(slot);
+    }
   }
-  return place;
 }
 
 }  // namespace trireme

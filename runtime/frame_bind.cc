@@ -262,6 +262,7 @@ void Frame::place_segment(size_t index) {
     }
   }
   const std::vector<int> place = places_in_segment(plan_, static_cast<int>(index), facts_);
+  check_places(plan_, static_cast<int>(index), place);
   std::vector<size_t> interval(plan_.slots.size());  // by slot; a view comes after what it views
   for (const bool views : {false, true}) {
     for (size_t s = 0; s < plan_.slots.size(); ++s) {
@@ -306,7 +307,9 @@ void Frame::bind_instruction(int index) {
   bound.cut = !instruction.late && touched_by(node) >= settings_->cut_bytes;
   bound.kernel = node.members.empty() ? kernel_for(node, instruction.late, bound)
                                       : grouped(members_of(node, bound));
-  if (renames(node) && at(node.ins[0]).tensor().raw() == at(node.outs[0]).tensor().raw()) {
+  const auto pair = renamed(node);
+  if (pair &&
+      at(node.ins[pair->first]).tensor().raw() == at(node.outs[pair->second]).tensor().raw()) {
     bound.kernel = BoundKernel([](const KernelArgs&) {});  // there already
   }
   const size_t scratch = bound.kernel.scratch;
