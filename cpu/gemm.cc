@@ -99,14 +99,23 @@ void reference_gemm(const Gemm<T>& g) {
 
 template <class T>
 void tiny_gemm(const Gemm<T>& g) {
-  for (int64_t i = 0; i < g.m; ++i) {
-    T* c = g.c + i * g.ldc;
-    for (int64_t j = 0; j < g.n; ++j) {
-      T sum = 0;
+  constexpr int64_t kSums = 64;  // columns at a time
+  const int64_t a_row = g.trans_a ? 1 : g.lda, a_term = g.trans_a ? g.lda : 1;
+  const int64_t b_term = g.trans_b ? 1 : g.ldb, b_column = g.trans_b ? g.ldb : 1;
+  for (int64_t column = 0; column < g.n; column += kSums) {
+    const int64_t columns = std::min(kSums, g.n - column);
+    for (int64_t i = 0; i < g.m; ++i) {
+      T sums[kSums];
+      std::fill_n(sums, columns, T(0));
       for (int64_t p = 0; p < g.k; ++p) {
-        sum += element(g.a, g.lda, g.trans_a, i, p) * element(g.b, g.ldb, g.trans_b, p, j);
+        const T a = g.a[i * a_row + p * a_term];
+        const T* b = g.b + p * b_term + column * b_column;
+        for (int64_t j = 0; j < columns; ++j) sums[j] += a * b[j * b_column];
       }
-      c[j] = g.alpha * sum + (g.beta == T(0) ? T(0) : g.beta * c[j]);
+      T* c = g.c + i * g.ldc + column;
+      for (int64_t j = 0; j < columns; ++j) {
+        c[j] = g.alpha * sums[j] + (g.beta == T(0) ? T(0) : g.beta * c[j]);
+      }
     }
   }
 }

@@ -194,10 +194,10 @@ void ask_for(const float* tile) {
 }
 
 void load_tile(const KernelArgs& k, const FusedLoop::Load& load, float** registers, int64_t first,
-               int64_t n) {
+               int64_t n, bool last) {
   if (!load.walk && !load.mask) {
     registers[load.reg] = const_cast<float*>(k.in<float>(load.input)) + first;
-    ask_for(registers[load.reg] + kTile);
+    if (!last) ask_for(registers[load.reg] + kTile);
     return;
   }
   float* tile = registers[load.reg];
@@ -297,7 +297,7 @@ const float* FusedLoop::run(const KernelArgs& k, int64_t begin, int64_t end) con
   };
   for (int64_t first = begin; first < end; first += kTile) {
     const int64_t n = std::min(kTile, end - first);
-    for (const Load& load : loads) load_tile(k, load, at, first, n);
+    for (const Load& load : loads) load_tile(k, load, at, first, n, first + n == end);
     for (const Store& store : stores) {
       if (store.direct) at[store.reg] = place(store, first);
     }

@@ -47,7 +47,8 @@ Tensor feed_value(const Program& program, const std::string& name, py::handle va
 Feeds feeds_from_python(const Program& program, const py::dict& feed) {
   Feeds feeds;
   for (const auto& [key, value] : feed) {
-    auto name = py::isinstance<Var>(key) ? key.cast<Var&>().name() : key.cast<std::string>();
+    const bool is_variable = !PyUnicode_Check(key.ptr()) && py::isinstance<Var>(key);
+    auto name = is_variable ? key.cast<Var&>().name() : key.cast<std::string>();
     Tensor tensor = feed_value(program, name, value);
     feeds.emplace(std::move(name), std::move(tensor));
   }

@@ -1,6 +1,8 @@
 // numpy arrays and tensors on the same memory, in both directions.
 #include <pybind11/numpy.h>
 
+#include <map>
+
 #include "core/text.h"
 #include "python/binding/binding.h"
 
@@ -10,6 +12,14 @@ namespace {
 // bfloat16 travels as uint16, as in the original.
 const char* numpy_name(DType dtype) {
   return dtype == DType::bfloat16 ? "uint16" : name_of(dtype).data();
+}
+
+// One object for each type, made when it is first asked for.
+py::dtype numpy_type(DType dtype) {
+  static std::map<DType, PyObject*>& made = *new std::map<DType, PyObject*>;
+  PyObject*& type = made[dtype];
+  if (!type) type = py::dtype(numpy_name(dtype)).release().ptr();
+  return py::reinterpret_borrow<py::dtype>(type);
 }
 
 // Sizes are asked of the Python object: numpy 2 moved them in the C structure that pybind11 reads.
@@ -59,7 +69,7 @@ py::object to_numpy(const Tensor& tensor) {
   std::vector<int64_t> strides(shape.size());
   auto step = static_cast<int64_t>(size_of(tensor.dtype()));
   for (size_t i = shape.size(); i-- > 0; step *= shape[i]) strides[i] = step;
-  return py::array(py::dtype(numpy_name(tensor.dtype())), shape, strides, tensor.raw(), owner);
+  return py::array(numpy_type(tensor.dtype()), shape, strides, tensor.raw(), owner);
 }
 
 Tensor from_numpy(py::handle value) {
