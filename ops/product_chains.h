@@ -56,25 +56,27 @@ struct Cut {
 
 // Two cores share the slices out, and what comes before and after as well, by rows as stored: each
 // has one half of A, B and C in its cache. What it has to fetch from the other: by rows of C, half
-// of B; by columns, half of A, a quarter of C, and of B as it is stored.
+// of B; by columns, half of A, a quarter of C, and of B as it is stored. Narrow slices run a little
+// slower, so the difference has to be worth it.
 template <class T>
 bool fetches_less_by_columns(const Gemm<T>& gemm) {
   const double a = work_of(gemm.m, gemm.k, 1), b = work_of(gemm.k, gemm.n, 1);
   const double c = work_of(gemm.m, gemm.n, 1);
   const double by_rows = b / 2 + (gemm.trans_a ? a / 4 : 0);
-  return a / 2 + c / 4 + (gemm.trans_b ? 0 : b / 4) < by_rows;
+  return a / 2 + c / 4 + (gemm.trans_b ? 0 : b / 4) < 0.8 * by_rows;
 }
 
 template <class T>
 Cut cut_of(const Gemm<T>& gemm, bool by_columns, const Product<T>& product) {
-  constexpr int64_t kLeastColumns = 96, kMostColumns = 4;
+  constexpr int64_t kMostColumns = 4;
+  const int64_t least_columns = by_columns ? 96 : 192;
   const auto power_of_two = [](int64_t n) {
     return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
   };
   const int64_t wanted = power_of_two(static_cast<int64_t>(std::min(
       work_of(gemm.m, gemm.n, gemm.k) / kWorkPerPart, static_cast<double>(product.most_slices))));
   const int64_t rows = power_of_two(gemm.m / product.least_rows);
-  const int64_t columns = power_of_two(gemm.n / kLeastColumns);
+  const int64_t columns = power_of_two(gemm.n / least_columns);
   Cut cut{.by_columns = by_columns};
   if (by_columns) {
     cut.columns = std::min({wanted, columns, kMostColumns});
