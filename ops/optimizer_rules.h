@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -55,14 +56,18 @@ template <class T>
 std::span<RowStep<T>> merged_within(const SelectedRows& grad, int64_t width,
                                     std::pair<int64_t, int64_t> range) {
   thread_local std::vector<RowStep<T>> merged;
-  thread_local std::vector<T> sums;
+  thread_local std::unique_ptr<T[]> sums;  // of rows named twice or more: half of all at most
+  thread_local size_t most_sums = 0;
   const std::span<const PlacedRow> named = named_within(grad, range);
-  const RowChains chains = chains_of(named);
-  if (merged.size() < named.size()) merged.resize(named.size());
-  const auto summed = static_cast<size_t>(chains.longer * width);
-  if (sums.size() < summed) sums.resize(summed);
+  const size_t most = grad.rows.size();
+  const RowChains chains = chains_of(named, most);
+  if (merged.size() < most) merged.resize(most);
+  if (const size_t enough = most / 2 * static_cast<size_t>(width); most_sums < enough) {
+    sums.reset(new T[enough]);  // not filled: pages that none touches cost nothing
+    most_sums = enough;
+  }
   const T* values = named.empty() ? nullptr : grad.value.data<T>();
-  T* sum = sums.data();
+  T* sum = sums.get();
   size_t count = 0;
   for (size_t i = 0; i < named.size(); ++i) {
     if (!chains.first[i]) continue;

@@ -11,27 +11,30 @@ std::span<const PlacedRow> named_within(const SelectedRows& grad,
   // One more: each is written and then counted if it is inside, without a branch.
   if (memory.size() <= grad.rows.size()) memory.resize(grad.rows.size() + 1);
   PlacedRow* to = memory.data();
+  const auto width = static_cast<uint64_t>(range.second - range.first);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t row = grad.rows[static_cast<size_t>(i)];
     *to = {row, i};
-    to += row >= range.first && row < range.second;
+    to += static_cast<uint64_t>(row - range.first) < width;
   }
   return {memory.data(), to};
 }
 
-RowChains chains_of(std::span<const PlacedRow> named) {
-  thread_local std::vector<int64_t> next, last, table;
+RowChains chains_of(std::span<const PlacedRow> named, size_t most) {
+  thread_local std::vector<int64_t> next, last;
+  thread_local std::vector<int32_t> table;
   thread_local std::vector<uint8_t> first;
-  const size_t slots = std::bit_ceil(2 * named.size() + 1);
-  if (next.size() < named.size()) {
-    next.resize(named.size());
-    last.resize(named.size());
-    first.resize(named.size());
+  promise(most < size_t{1} << 29, "so many rows do not fit into memory");
+  const auto slots_for = [](size_t count) { return std::bit_ceil(4 * count + 1); };
+  const size_t slots = slots_for(named.size());  // so many that most rows are found at once
+  if (next.size() < most) {
+    next.resize(most);
+    last.resize(most);
+    first.resize(most);
+    table.resize(slots_for(most));
   }
-  if (table.size() < slots) table.resize(slots);
   // Open addressing: a slot has the number of the first that names a row.
-  std::fill_n(table.begin(), slots, int64_t{-1});
-  int64_t longer = 0;
+  std::fill_n(table.begin(), slots, -1);
   const int shift = 64 - std::countr_zero(slots);
   for (size_t i = 0; i < named.size(); ++i) {
     const auto row = static_cast<uint64_t>(named[i].row);
@@ -43,16 +46,15 @@ RowChains chains_of(std::span<const PlacedRow> named) {
     next[i] = -1;
     first[i] = table[slot] < 0;
     if (first[i]) {
-      table[slot] = number;
+      table[slot] = static_cast<int32_t>(i);
       last[i] = number;
       continue;
     }
     const auto head = static_cast<size_t>(table[slot]);
-    longer += next[head] < 0;
     next[static_cast<size_t>(last[head])] = number;
     last[head] = number;
   }
-  return {{next.data(), named.size()}, {first.data(), named.size()}, longer};
+  return {{next.data(), named.size()}, {first.data(), named.size()}};
 }
 
 }  // namespace trireme

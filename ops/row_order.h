@@ -41,12 +41,11 @@ std::span<const PlacedRow> named_within(const SelectedRows& rows,
                                         std::pair<int64_t, int64_t> range);
 
 // By number in `named`: the next that names the same row, or -1, and whether none before it does.
-// Memory as above.
+// Memory as above, enough for `most` at once: which part a thread gets changes from step to step.
 struct RowChains {
   std::span<const int64_t> next;
   std::span<const uint8_t> first;
-  int64_t longer;  // chains of more than one
 };
-RowChains chains_of(std::span<const PlacedRow> named);
+RowChains chains_of(std::span<const PlacedRow> named, size_t most);
 
 }  // namespace trireme
