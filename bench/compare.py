@@ -2,7 +2,8 @@
 """Training steps of the engine and of PyTorch, side by side.
 
 Fresh processes of each side take turns, on the same cores; the best pass of each is compared and
-every pass is printed. `toy_python` is the toy through paddle.fluid.
+every pass is printed. `toy_python` is the toy through paddle.fluid. Before each pass the round trip
+between the cores is taken: where the host moves them apart, both sides take longer.
 The peer runs as well as it can: one OpenMP pool, pinned threads, a malloc that keeps what is freed,
 and for image nets also channels_last. It is Debian's PyTorch. Another PyTorch, JAX or PaddlePaddle
 that is in .venv-peers is printed beside it, without a ratio; one that fails does not end the rest.
@@ -18,8 +19,8 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / 'support'))
-from turns import (ROOT, Failed, find_others, find_peer, passes, print_machine, run,  # noqa: E402
-                   tuned_environment)
+from turns import (ROOT, Failed, cores_apart, find_others, find_peer, passes,  # noqa: E402
+                   print_machine, run, tuned_environment)
 
 NAMES = ('toy_python', 'toy', 'fit_a_line', 'mlp', 'lenet', 'ngram', 'ctr_sgd', 'ctr_adagrad', 'lstm', 'vgg16',
          'resnet50', 'transformer')
@@ -53,8 +54,9 @@ def compare(name, args, peer, others):
     for module, version, python in others:
         beside.update(peer_sides(f'{module} {version}', module, python, common))
     results = {side: [] for side in [*sides, *beside]}
-    failed = {}
+    failed, apart = {}, []
     for _ in range(args.passes):
+        apart.append(cores_apart(args.program, args.threads))
         for side, command in sides.items():
             results[side].append(run(*command, threads=args.threads))
         for side, command in beside.items():
@@ -72,6 +74,8 @@ def compare(name, args, peer, others):
         own = spent.pop('trireme')
         line += f' against {min(theirs):.4g} ms; of CPU time {min(spent.values()) / own:.2f}x'
     print(line)
+    if args.threads > 1:
+        print(f'    cores        ns apart: {" ".join(apart)}')
     for side, all_ in results.items():
         if side in failed:
             print(f'    {side:12} failed: {failed[side]}')

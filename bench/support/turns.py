@@ -79,6 +79,15 @@ def run(command, environment=None, threads=None, timeout=600):
     return last_line(start(command, environment, cores), timeout)
 
 
+def cores_apart(program, threads):
+    """Nanoseconds from the first core to the second and back, as a text; `program` is train_step."""
+    if threads < 2:
+        return '-'
+    found = subprocess.run([str(Path(program).parent / 'round_trip')], capture_output=True, text=True,
+                           timeout=60)
+    return found.stdout.strip() if found.returncode == 0 else '-'
+
+
 def cpu_name():
     for line in Path('/proc/cpuinfo').read_text().splitlines():
         if line.startswith('model name'):
