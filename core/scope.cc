@@ -45,6 +45,17 @@ auto& held_as(Value& value, Kind held, Kind wanted) {
   return *found;
 }
 
+// A deep copy, LoD included. Memory that fits stays even where others look at it.
+void copy_in_place(const Tensor& from, Tensor& to) {
+  const bool fits = from.initialized() && to.initialized() && to.dtype() == from.dtype() &&
+                    to.shape() == from.shape();
+  if (!fits) return to.copy_from(from);
+  if (to.raw() != from.raw() && from.byte_size() > 0) {
+    std::memcpy(to.raw(), from.raw(), from.byte_size());
+  }
+  to.mutable_lod() = from.lod();
+}
+
 }  // namespace
 
 bool Variable::initialized() const {
@@ -90,34 +101,28 @@ const TensorArray& Variable::array() const {
 
 void Variable::copy_from(const Variable& source) {
   if (&source == this) return;
+  if (kind() != source.kind()) clear();
   switch (source.kind()) {
-    case Kind::dense: {
-      const Tensor& from = source.tensor();
-      if (kind() != Kind::dense) clear();
-      Tensor& to = tensor();
-      if (to.initialized() && to.dtype() == from.dtype() && to.shape() == from.shape()) {
-        if (to.raw() != from.raw() && from.byte_size() > 0) {
-          std::memcpy(to.raw(), from.raw(), from.byte_size());
-        }
-        to.set_lod(from.lod());
-      } else {
-        to = from.clone();
-      }
-      return;
-    }
+    case Kind::dense:
+      return copy_in_place(source.tensor(), tensor());
     case Kind::rows: {
       const SelectedRows& from = source.rows();
-      clear();
-      rows() = {from.rows, from.height, from.value.clone()};
-      return;
+      SelectedRows& to = rows();
+      to.rows = from.rows;
+      to.height = from.height;
+      return copy_in_place(from.value, to.value);
     }
     case Kind::array: {
-      TensorArray copy;
-      for (const Tensor& element : source.array()) {
-        copy.push_back(element.initialized() ? element.clone() : Tensor());
+      const TensorArray& from = source.array();
+      TensorArray& to = array();
+      to.resize(from.size());
+      for (size_t i = 0; i < from.size(); ++i) {
+        if (from[i].initialized()) {
+          copy_in_place(from[i], to.renew(i));
+        } else {
+          to.drop(i);
+        }
       }
-      clear();
-      array() = std::move(copy);
       return;
     }
     case Kind::none:

@@ -285,6 +285,28 @@ void Tensor::wrong_dtype(DType wanted) const {
   throw InternalError(cat("a tensor of ", name_of(dtype_), " is read as ", name_of(wanted)));
 }
 
+TensorArray& TensorArray::operator=(const TensorArray& other) {
+  elements_ = other.elements_;
+  return *this;
+}
+
+void TensorArray::resize(size_t count) {
+  for (size_t i = count; i < size(); ++i) drop(i);
+  elements_.resize(count);
+}
+
+void TensorArray::drop(size_t i) {
+  if (!elements_[i].initialized()) return;
+  if (dropped_.size() <= i) dropped_.resize(i + 1);
+  dropped_[i] = std::exchange(elements_[i], Tensor());
+}
+
+Tensor& TensorArray::renew(size_t i) {
+  if (i >= size()) elements_.resize(i + 1);
+  if (!elements_[i].initialized() && i < dropped_.size()) std::swap(elements_[i], dropped_[i]);
+  return elements_[i];
+}
+
 SelectedRows merge_rows(const SelectedRows& source) {
   const size_t count = source.rows.size();
   const Shape& shape = source.value.shape();

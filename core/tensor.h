@@ -105,7 +105,47 @@ struct SelectedRows {
 // Rows with equal numbers added up, in ascending row order.
 SelectedRows merge_rows(const SelectedRows& source);
 
-using TensorArray = std::vector<Tensor>;
+// Tensors by number, some of them perhaps not written yet. The memory of elements that are dropped
+// stays, each at its place, for what is written there next: a loop fills its arrays at every step.
+class TensorArray {
+ public:
+  TensorArray() = default;
+  TensorArray(std::initializer_list<Tensor> elements) : elements_(elements) {}
+  TensorArray(TensorArray&&) = default;
+  TensorArray& operator=(TensorArray&&) = default;
+  // Elements share memory with those of `other`.
+  TensorArray(const TensorArray& other) : elements_(other.elements_) {}
+  TensorArray& operator=(const TensorArray& other);
+
+  size_t size() const { return elements_.size(); }
+  bool empty() const { return elements_.empty(); }
+  Tensor& operator[](size_t i) { return elements_[i]; }
+  const Tensor& operator[](size_t i) const { return elements_[i]; }
+  Tensor& at(size_t i) { return elements_.at(i); }
+  const Tensor& at(size_t i) const { return elements_.at(i); }
+  Tensor& back() { return elements_.back(); }
+  const Tensor& back() const { return elements_.back(); }
+  auto begin() { return elements_.begin(); }
+  auto end() { return elements_.end(); }
+  auto begin() const { return elements_.begin(); }
+  auto end() const { return elements_.end(); }
+
+  void push_back(Tensor tensor) { elements_.push_back(std::move(tensor)); }
+  template <class... Args>
+  Tensor& emplace_back(Args&&... args) {
+    return elements_.emplace_back(std::forward<Args>(args)...);
+  }
+  void pop_back() { resize(size() - 1); }
+  void resize(size_t count);  // elements that are added hold nothing
+  void clear() { resize(0); }
+  void drop(size_t i);  // it holds nothing any more
+  // An element to be resized or copied to, with the memory it has or had. The array grows to it.
+  Tensor& renew(size_t i);
+
+ private:
+  std::vector<Tensor> elements_;
+  std::vector<Tensor> dropped_;  // by number: what holds the memory of an element that was dropped
+};
 
 template <class T>
 Tensor make_tensor(const Shape& shape, std::span<const T> values);

@@ -42,7 +42,7 @@ KernelFn write_to_array(const KernelSite& site) {
     if (adds && array[index].initialized()) {
       add_tensor(k.in(x), array[index]);
     } else {
-      array[index] = k.in(x).clone();
+      array.renew(index).copy_from(k.in(x));
     }
   };
 }
@@ -59,14 +59,11 @@ KernelFn read_from_array(const KernelSite& site) {
     if (there) {
       set_tensor(*k.outs[out], array[index]);
       // What the element held before it was written has a gradient of its own.
-      if (takes) k.ins[x]->array()[index] = Tensor();
+      if (takes) k.ins[x]->array().drop(index);
       return;
     }
     if (written >= 0 && k.ins[written]->initialized()) {  // nobody read what was written there
-      const Tensor& like = k.in(written);
-      Tensor zeros = filled(like.dtype(), like.shape(), 0);
-      zeros.set_lod(like.lod());
-      set_tensor(*k.outs[out], zeros);
+      set_zeros(*k.outs[out], k.in(written));
       return;
     }
     if (index >= array.size()) {
@@ -87,8 +84,8 @@ void register_elements(Registry& ops) {
       .shape([](OpView& op) { op.out("Out").type = VarType::lod_tensor_array; })
       .kernel(untyped([](const KernelSite&) {
         return [](const KernelArgs& k) {
-          k.outs[0]->clear();
-          k.outs[0]->array() = {};
+          if (k.outs[0]->kind() != Kind::array) k.outs[0]->clear();
+          k.outs[0]->array().clear();
         };
       }));
 
@@ -136,8 +133,7 @@ void register_elements(Registry& ops) {
       .traits({.host = true})
       .kernel(untyped([](const KernelSite&) {
         return [](const KernelArgs& k) {
-          const auto length = static_cast<int64_t>(std::as_const(*k.ins[0]).array().size());
-          set_tensor(*k.outs[0], make_tensor<int64_t>({1}, {length}));
+          set_number(*k.outs[0], static_cast<int64_t>(std::as_const(*k.ins[0]).array().size()));
         };
       }));
 }
@@ -206,13 +202,9 @@ KernelFn join_array(const KernelSite& site) {
     const Shape& first = array[0].shape();
     const int axis = join_axis(wanted, first.rank() + (stack ? 1 : 0));
     check_elements(array, axis, stack);
-    std::vector<int32_t> extents;
+    const auto extent = [&](size_t i) { return stack ? 1 : array[i].shape().at(axis); };
     int64_t total = 0;
-    for (const Tensor& element : array) {
-      const int64_t extent = stack ? 1 : element.shape().at(axis);
-      extents.push_back(static_cast<int32_t>(extent));
-      total += extent;
-    }
+    for (size_t i = 0; i < array.size(); ++i) total += extent(i);
     Shape shape;
     for (int d = 0; d < first.rank() + (stack ? 1 : 0); ++d) {
       if (d == axis) {
@@ -221,14 +213,12 @@ KernelFn join_array(const KernelSite& site) {
         shape.push_back(first[d - (stack && d > axis ? 1 : 0)]);
       }
     }
-    Tensor joined(array[0].dtype(), shape);
-    walk_joined(joined, array, axis,
+    walk_joined(result_of_shape(*k.outs[0], array[0].dtype(), shape), array, axis,
                 [](void* whole, void* part, size_t bytes) { std::memcpy(whole, part, bytes); });
-    set_tensor(*k.outs[0], joined);
-    if (index_at >= 0) {
-      const Shape count{static_cast<int64_t>(extents.size())};
-      set_tensor(*k.outs[index_at], make_tensor<int32_t>(count, extents));
-    }
+    if (index_at < 0) return;
+    const Shape count{static_cast<int64_t>(array.size())};
+    auto* extents = result_of_shape(*k.outs[index_at], DType::int32, count).data<int32_t>();
+    for (size_t i = 0; i < array.size(); ++i) extents[i] = static_cast<int32_t>(extent(i));
   };
 }
 
@@ -237,16 +227,17 @@ KernelFn split_gradient(const KernelSite& site) {
           x = site.position("X"), gradient = site.position("Out@GRAD"),
           out = site.out_position("X@GRAD")](const KernelArgs& k) {
     const TensorArray& like = std::as_const(*k.ins[x]).array();
-    TensorArray parts;
-    for (const Tensor& element : like) {
-      parts.emplace_back(element.dtype(), element.shape());
-      parts.back().set_lod(element.lod());
+    if (k.outs[out]->kind() != Kind::array) k.outs[out]->clear();
+    TensorArray& parts = k.outs[out]->array();
+    parts.resize(like.size());
+    for (size_t i = 0; i < like.size(); ++i) {
+      Tensor& part = parts.renew(i);
+      part.resize(like[i].dtype(), like[i].shape());
+      part.mutable_lod() = like[i].lod();
     }
     const int rank = like.empty() ? 0 : like[0].shape().rank() + (stack ? 1 : 0);
     walk_joined(k.in(gradient), parts, join_axis(wanted, rank),
                 [](void* whole, void* part, size_t bytes) { std::memcpy(part, whole, bytes); });
-    k.outs[out]->clear();
-    k.outs[out]->array() = std::move(parts);
   };
 }
 

@@ -1,4 +1,6 @@
 // Taking one of several ways: rows split and merged by a mask, one operand chosen by a number.
+#include <span>
+
 #include "core/text.h"
 #include "ops/host_operands.h"
 #include "ops/rules.h"
@@ -8,13 +10,13 @@ namespace {
 
 // ---- split_lod_tensor, merge_lod_tensor
 
-std::vector<bool> mask_at(const KernelArgs& k, int at) {
+std::span<const bool> mask_at(const KernelArgs& k, int at) {
   const Tensor& mask = k.in(at);
   if (mask.dtype() != DType::boolean) {
     throw Error(cat("Mask is ", mask.describe(), ", not bool"))
         .fix("compare two values to get a bool");
   }
-  return std::vector<bool>(mask.data<bool>(), mask.data<bool>() + mask.numel());
+  return {mask.data<bool>(), static_cast<size_t>(mask.numel())};
 }
 
 // Items that a mask speaks about: sequences of one level, or rows where there is no LoD.
@@ -26,9 +28,10 @@ int64_t items_of(const Tensor& x, size_t level) {
 KernelFn split(const KernelSite& site) {
   return [level = static_cast<size_t>(site.attr<int32_t>("level")), x_at = site.position("X"),
           mask_position = site.position("Mask"), true_at = site.out_position("OutTrue"),
-          false_at = site.out_position("OutFalse")](const KernelArgs& k) {
+          false_at = site.out_position("OutFalse"),
+          part = std::make_shared<PieceList>()](const KernelArgs& k) {
     const Tensor& x = k.in(x_at);
-    const std::vector<bool> mask = mask_at(k, mask_position);
+    const std::span<const bool> mask = mask_at(k, mask_position);
     if (level > 0 && level >= x.lod().size()) {
       throw Error(cat("level is ", level, " but X is ", x.describe()));
     }
@@ -39,13 +42,13 @@ KernelFn split(const KernelSite& site) {
     for (const bool side : {true, false}) {
       const int at = side ? true_at : false_at;
       if (!k.has_out(at)) continue;
-      PieceList part;
+      part->clear();
       for (size_t i = 0; i < mask.size(); ++i) {
         if (mask[i] != side) continue;
         const auto item = static_cast<int64_t>(i);
-        part.add(x, piece_of(x.lod(), level, item, item + 1));
+        part->add(x, level, item, item + 1);
       }
-      set_tensor(*k.outs[at], part.join({}, &x));
+      part->join(&x, *k.outs[at]);
     }
   };
 }
@@ -53,12 +56,13 @@ KernelFn split(const KernelSite& site) {
 KernelFn merge(const KernelSite& site) {
   return [level = static_cast<size_t>(site.attr<int32_t>("level")), x_at = site.position("X"),
           mask_position = site.position("Mask"), true_at = site.position("InTrue"),
-          false_at = site.position("InFalse")](const KernelArgs& k) {
+          false_at = site.position("InFalse"),
+          all = std::make_shared<PieceList>()](const KernelArgs& k) {
     const Tensor& x = k.in(x_at);
-    const std::vector<bool> mask = mask_at(k, mask_position);
+    const std::span<const bool> mask = mask_at(k, mask_position);
     const Tensor* sides[2] = {&k.in(false_at), &k.in(true_at)};
     int64_t next[2] = {0, 0};  // items, or rows where X says how many rows an item has
-    PieceList all;
+    all->clear();
     bool grouped = false;
     for (size_t i = 0; i < mask.size(); ++i) {
       const Tensor& side = *sides[mask[i]];
@@ -67,7 +71,7 @@ KernelFn merge(const KernelSite& site) {
       // Gradients may come without LoD: the rows are those of X.
       if (side.lod().empty() && level < x.lod().size() && i + 1 < x.lod()[level].size()) {
         const auto item = static_cast<int64_t>(i);
-        const Piece rows = piece_of(x.lod(), level, item, item + 1);
+        const RowRange rows = rows_of_items(x.lod(), level, item, item + 1);
         take = rows.end - rows.begin;
         grouped = true;
       }
@@ -77,13 +81,12 @@ KernelFn merge(const KernelSite& site) {
                         ", which is ", side.describe()))
             .fix("merge what was split with the same mask");
       }
-      all.add(side, piece_of(side.lod(), 0, at, at + take));
+      all->add(side, 0, at, at + take);
       at += take;
     }
     const Tensor* like = sides[1]->numel() > 0 ? sides[1] : sides[0];
-    Tensor merged = all.join({}, like);
-    if (grouped && merged.lod().empty()) merged.set_lod(x.lod());
-    set_tensor(*k.outs[0], merged);
+    all->join(like, *k.outs[0]);
+    if (grouped && k.out(0).lod().empty()) k.out(0).mutable_lod() = x.lod();
   };
 }
 
@@ -225,11 +228,13 @@ void register_select(Registry& ops) {
             if (i == way) {
               k.outs[at]->copy_from(source);
             } else if (source.kind() == Kind::dense) {
-              const Tensor& like = source.tensor();
-              set_tensor(*k.outs[at], filled(like.dtype(), like.shape(), 0));
+              set_zeros(*k.outs[at], source.tensor());
+              k.out(at).mutable_lod().clear();
             } else {
-              k.outs[at]->clear();
-              if (source.kind() == Kind::array) k.outs[at]->array() = {};
+              if (source.kind() != Kind::array || k.outs[at]->kind() != Kind::array) {
+                k.outs[at]->clear();
+              }
+              if (source.kind() == Kind::array) k.outs[at]->array().clear();
             }
           }
         };

@@ -161,13 +161,7 @@ void register_constants(Registry& ops) {
 
 BoundKernel assign_kernel(const KernelSite& site) {
   if (site.in("X").type == VarType::lod_tensor_array) {
-    return [](const KernelArgs& k) {
-      TensorArray copy;
-      for (const Tensor& tensor : std::as_const(*k.ins[0]).array()) {
-        copy.push_back(tensor.initialized() ? tensor.clone() : Tensor());
-      }
-      k.outs[0]->array() = std::move(copy);
-    };
+    return [](const KernelArgs& k) { k.outs[0]->copy_from(*k.ins[0]); };
   }
   return [](const KernelArgs& k) {
     const SelectedRows& x = std::as_const(*k.ins[0]).rows();

@@ -42,45 +42,80 @@ void set_tensor(Variable& result, const Tensor& value) {
   result.tensor().copy_from(value);
 }
 
-Piece piece_of(const Lod& lod, size_t level, int64_t begin, int64_t end) {
-  Piece piece{begin, end, {}};
-  for (size_t l = level; l < lod.size(); ++l) {
-    std::vector<int64_t>& lengths = piece.lengths.emplace_back();
-    for (int64_t i = piece.begin; i < piece.end; ++i) {
-      lengths.push_back(lod[l][static_cast<size_t>(i) + 1] - lod[l][static_cast<size_t>(i)]);
-    }
-    piece.begin = lod[l][static_cast<size_t>(piece.begin)];
-    piece.end = lod[l][static_cast<size_t>(piece.end)];
-  }
-  return piece;
+Tensor& result_of_shape(Variable& result, DType dtype, const Shape& shape) {
+  if (result.kind() != Kind::dense) result.clear();
+  Tensor& tensor = result.tensor();
+  tensor.resize(dtype, shape);
+  tensor.mutable_lod().clear();
+  return tensor;
 }
 
-void PieceList::add(const Tensor& source, const Piece& piece) {
-  parts_.push_back({&source, piece.begin, piece.end - piece.begin});
-  if (lengths_.size() < piece.lengths.size()) lengths_.resize(piece.lengths.size());
-  for (size_t l = 0; l < piece.lengths.size(); ++l) {
-    lengths_[l].insert(lengths_[l].end(), piece.lengths[l].begin(), piece.lengths[l].end());
+void set_zeros(Variable& result, const Tensor& like) {
+  if (result.kind() != Kind::dense) result.clear();
+  Tensor& tensor = result.tensor();
+  tensor.resize(like.dtype(), like.shape());
+  fill(tensor, 0, 0, tensor.numel());
+  tensor.mutable_lod() = like.lod();
+}
+
+void set_number(Variable& result, int64_t value) {
+  *result_of_shape(result, DType::int64, {1}).data<int64_t>() = value;
+}
+
+RowRange rows_of_items(const Lod& lod, size_t level, int64_t begin, int64_t end) {
+  for (size_t l = level; l < lod.size(); ++l) {
+    begin = lod[l][static_cast<size_t>(begin)];
+    end = lod[l][static_cast<size_t>(end)];
   }
+  return {begin, end};
+}
+
+void PieceList::clear() {
+  parts_.clear();
+  for (std::vector<int64_t>& level : lengths_) level.clear();
+  levels_ = 0;
+}
+
+void PieceList::add(const Tensor& source, size_t level, int64_t begin, int64_t end) {
+  const Lod& lod = source.lod();
+  for (size_t below = 0; level + below < lod.size(); ++below) {
+    levels_ = std::max(levels_, below + 1);
+    if (lengths_.size() < levels_) lengths_.resize(levels_);
+    const std::vector<int64_t>& offsets = lod[level + below];
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      lengths_[below].push_back(offsets[i + 1] - offsets[i]);
+    }
+    begin = offsets[static_cast<size_t>(begin)];
+    end = offsets[static_cast<size_t>(end)];
+  }
+  parts_.push_back({&source, begin, end - begin});
 }
 
 void PieceList::add_zeros(int64_t rows) { parts_.push_back({nullptr, 0, rows}); }
 
-Tensor PieceList::join(const Lod& prefix, const Tensor* like) const {
+void PieceList::join(const Tensor* like, Variable& result) const {
+  if (result.kind() != Kind::dense) result.clear();
+  join({}, like, result.tensor());
+}
+
+void PieceList::join(const Lod& prefix, const Tensor* like, Tensor& joined) const {
   int64_t rows = 0;
   for (const Part& part : parts_) {
     if (part.source) like = part.source;
     rows += part.rows;
+    promise(part.source != &joined, "pieces are not joined to one of their sources");
   }
   if (!like) throw Error("there is nothing to join: no element was ever written");
   Shape shape = like->shape();
   shape[0] = rows;
-  Tensor joined = filled(like->dtype(), shape, 0);
+  joined.resize(like->dtype(), shape);
   auto* to = static_cast<std::byte*>(joined.raw());
   const size_t width =
       rows == 0 ? 0 : joined.byte_size() / static_cast<size_t>(rows);  // bytes of one row
   for (const Part& part : parts_) {
     const size_t bytes = static_cast<size_t>(part.rows) * width;
-    if (part.source && bytes > 0) {
+    if (bytes == 0) continue;
+    if (part.source) {
       const Tensor& from = *part.source;
       if (from.dtype() != like->dtype() ||
           from.byte_size() != width * static_cast<size_t>(from.shape().at(0))) {
@@ -89,13 +124,19 @@ Tensor PieceList::join(const Lod& prefix, const Tensor* like) const {
       }
       std::memcpy(to, static_cast<std::byte*>(from.raw()) + static_cast<size_t>(part.begin) * width,
                   bytes);
+    } else {
+      std::memset(to, 0, bytes);
     }
     to += bytes;
   }
-  Lod lod = prefix;
-  for (std::vector<int64_t>& level : lod_from_lengths(lengths_)) lod.push_back(std::move(level));
-  joined.set_lod(std::move(lod));
-  return joined;
+  Lod& lod = joined.mutable_lod();
+  lod.resize(prefix.size() + levels_);
+  for (size_t l = 0; l < prefix.size(); ++l) lod[l] = prefix[l];
+  for (size_t l = 0; l < levels_; ++l) {
+    std::vector<int64_t>& offsets = lod[prefix.size() + l];
+    offsets.assign(1, 0);
+    for (int64_t length : lengths_[l]) offsets.push_back(offsets.back() + length);
+  }
 }
 
 }  // namespace trireme

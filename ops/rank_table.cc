@@ -26,14 +26,14 @@ KernelFn lod_rank_table(const KernelSite& site) {
       throw Error(cat("level is ", level, " but X has ", lod.size(), " levels of sequences"))
           .fix("feed X with its LoD, or choose a level that it has");
     }
-    k.outs[0]->set_host(std::make_shared<RankTable>(lod, static_cast<size_t>(level)));
+    reused_host<RankTable>(*k.outs[0]).order(lod, static_cast<size_t>(level));
   };
 }
 
 // ---- tensors into time steps and back
 
 void check_sequences(const RankTable& table, const Tensor& x) {
-  const size_t level = table.coarse.size();
+  const size_t level = table.level();
   if (x.lod().size() <= level) {
     throw Error(cat("X is ", x.describe(), " but the rank table orders sequences of level ", level))
         .fix("feed X with the LoD of the variable that the table was made from");
@@ -51,24 +51,25 @@ void check_sequences(const RankTable& table, const Tensor& x) {
 }
 
 // Element t holds step t of the sequences that have one, longest sequence first.
-TensorArray cut_into_steps(const Tensor& x, const RankTable& table) {
+void cut_into_steps(const Tensor& x, const RankTable& table, PieceList& pieces,
+                    TensorArray& steps) {
   check_sequences(table, x);
-  const size_t level = table.coarse.size();
-  TensorArray array;
+  const size_t level = table.level();
+  steps.resize(static_cast<size_t>(table.longest()));
   for (int64_t t = 0; t < table.longest(); ++t) {
-    PieceList step;
+    pieces.clear();
     for (const RankTable::Item& item : table.items) {
       if (item.length <= t) break;
       const int64_t at = x.lod()[level][static_cast<size_t>(item.index)] + t;
-      step.add(x, piece_of(x.lod(), level + 1, at, at + 1));
+      pieces.add(x, level + 1, at, at + 1);
     }
-    array.push_back(step.join({}, &x));
+    pieces.join({}, &x, steps.renew(static_cast<size_t>(t)));
   }
-  return array;
 }
 
 // `gaps`: gradients, where elements that nobody read are zero.
-Tensor join_steps(const TensorArray& array, const RankTable& table, bool gaps) {
+void join_steps(const TensorArray& array, const RankTable& table, bool gaps, PieceList& all,
+                Tensor& joined) {
   const Tensor* like = nullptr;
   for (const Tensor& element : array) {
     if (element.initialized() && !like) like = &element;
@@ -84,21 +85,14 @@ Tensor join_steps(const TensorArray& array, const RankTable& table, bool gaps) {
                     " of the array was never written"))
         .fix("write one element per step");
   }
-  std::vector<size_t> rank(table.items.size());
-  std::vector<int64_t> lengths(table.items.size());
-  for (size_t r = 0; r < table.items.size(); ++r) {
-    rank[static_cast<size_t>(table.items[r].index)] = r;
-    lengths[static_cast<size_t>(table.items[r].index)] = table.items[r].length;
-  }
-  PieceList all;
-  for (size_t i = 0; i < lengths.size(); ++i) {
-    for (int64_t t = 0; t < lengths[i]; ++t) {
+  all.clear();
+  for (const int64_t at : table.place) {
+    for (int64_t t = 0; t < table.items[static_cast<size_t>(at)].length; ++t) {
       if (missing(t)) {
         all.add_zeros(1);
         continue;
       }
       const Tensor& element = array[static_cast<size_t>(t)];
-      const auto at = static_cast<int64_t>(rank[i]);
       const int64_t items = element.lod().empty()
                                 ? element.shape().at(0)
                                 : static_cast<int64_t>(element.lod()[0].size()) - 1;
@@ -107,12 +101,10 @@ Tensor join_steps(const TensorArray& array, const RankTable& table, bool gaps) {
                         table.alive(t), " sequences have that many steps"))
             .fix("keep one row per sequence that is still going on");
       }
-      all.add(element, piece_of(element.lod(), 0, at, at + 1));
+      all.add(element, 0, at, at + 1);
     }
   }
-  Lod prefix = table.coarse;
-  prefix.push_back(lod_from_lengths({lengths}).front());
-  return all.join(prefix, like);
+  all.join(table.levels, like, joined);
 }
 
 void like_ranked_x(OpView& op, VarType type, int lod_levels) {
@@ -147,10 +139,9 @@ void register_steps(Registry& ops) {
       .no_grad({"RankTable"})
       .traits({.host = true})
       .kernel(untyped([](const KernelSite&) {
-        return [](const KernelArgs& k) {
-          TensorArray steps = cut_into_steps(k.in(0), *table_at(k, 1));
-          k.outs[0]->clear();
-          k.outs[0]->array() = std::move(steps);
+        return [pieces = std::make_shared<PieceList>()](const KernelArgs& k) {
+          if (k.outs[0]->kind() != Kind::array) k.outs[0]->clear();
+          cut_into_steps(k.in(0), *table_at(k, 1), *pieces, k.outs[0]->array());
         };
       }));
   ops.op("array_to_lod_tensor")
@@ -166,9 +157,10 @@ void register_steps(Registry& ops) {
       .no_grad({"RankTable"})
       .traits({.host = true})
       .kernel(untyped([](const KernelSite& site) {
-        return [gaps = works_on_gradients(site, site.in("X").name)](const KernelArgs& k) {
-          set_tensor(*k.outs[0],
-                     join_steps(std::as_const(*k.ins[0]).array(), *table_at(k, 1), gaps));
+        return [gaps = works_on_gradients(site, site.in("X").name),
+                pieces = std::make_shared<PieceList>()](const KernelArgs& k) {
+          if (k.outs[0]->kind() != Kind::dense) k.outs[0]->clear();
+          join_steps(std::as_const(*k.ins[0]).array(), *table_at(k, 1), gaps, *pieces, k.out(0));
         };
       }));
 }
@@ -177,7 +169,7 @@ void register_steps(Registry& ops) {
 
 // Sequence (or row, where there is no LoD) i of the result is number from(i) of x.
 template <class From>
-Tensor reordered(const Tensor& x, const RankTable& table, From from) {
+void reorder(const Tensor& x, const RankTable& table, From from, PieceList& all, Variable& result) {
   const int64_t items =
       x.lod().empty() ? x.shape().at(0) : static_cast<int64_t>(x.lod()[0].size()) - 1;
   if (items != static_cast<int64_t>(table.items.size())) {
@@ -185,12 +177,12 @@ Tensor reordered(const Tensor& x, const RankTable& table, From from) {
         cat("X is ", x.describe(), " but the rank table orders ", table.items.size(), " sequences"))
         .fix("give one row or one sequence per sequence of the batch");
   }
-  PieceList all;
+  all.clear();
   for (int64_t i = 0; i < items; ++i) {
     const int64_t at = from(static_cast<size_t>(i));
-    all.add(x, piece_of(x.lod(), 0, at, at + 1));
+    all.add(x, 0, at, at + 1);
   }
-  return all.join({}, &x);
+  all.join(&x, result);
 }
 
 void register_reorder(Registry& ops) {
@@ -205,10 +197,11 @@ void register_reorder(Registry& ops) {
       .no_grad({"RankTable"})
       .traits({.host = true})
       .kernel(untyped([](const KernelSite&) {
-        return [](const KernelArgs& k) {
+        return [pieces = std::make_shared<PieceList>()](const KernelArgs& k) {
           const auto table = table_at(k, 1);
-          set_tensor(*k.outs[0],
-                     reordered(k.in(0), *table, [&](size_t i) { return table->items[i].index; }));
+          reorder(
+              k.in(0), *table, [&](size_t i) { return table->items[i].index; }, *pieces,
+              *k.outs[0]);
         };
       }));
   ops.op("reorder_lod_tensor_by_rank_grad")
@@ -219,13 +212,10 @@ void register_reorder(Registry& ops) {
       .shape(shape)
       .traits({.host = true})
       .kernel(untyped([](const KernelSite&) {
-        return [](const KernelArgs& k) {
+        return [pieces = std::make_shared<PieceList>()](const KernelArgs& k) {
           const auto table = table_at(k, 1);
-          std::vector<int64_t> rank(table->items.size());
-          for (size_t r = 0; r < rank.size(); ++r) {
-            rank[static_cast<size_t>(table->items[r].index)] = static_cast<int64_t>(r);
-          }
-          set_tensor(*k.outs[0], reordered(k.in(0), *table, [&](size_t i) { return rank[i]; }));
+          reorder(
+              k.in(0), *table, [&](size_t i) { return table->place[i]; }, *pieces, *k.outs[0]);
         };
       }));
 }
@@ -234,7 +224,8 @@ void register_reorder(Registry& ops) {
 
 KernelFn shrink_memory(const KernelSite& site) {
   return [x = site.position("X"), table = site.position("RankTable"), i = site.position("I"),
-          out = site.out_position("Out")](const KernelArgs& k) {
+          out = site.out_position("Out"),
+          first = std::make_shared<PieceList>()](const KernelArgs& k) {
     const Tensor& memory = k.in(x);
     const auto step = static_cast<int64_t>(element_as_double(k.in(i), 0));
     const int64_t alive = table_at(k, table)->alive(step);
@@ -244,9 +235,9 @@ KernelFn shrink_memory(const KernelSite& site) {
       throw Error(cat("X is ", memory.describe(), " but ", alive, " sequences have a step ", step))
           .fix("begin with one row per sequence");
     }
-    PieceList first;
-    if (alive > 0) first.add(memory, piece_of(memory.lod(), 0, 0, alive));
-    set_tensor(*k.outs[out], first.join({}, &memory));
+    first->clear();
+    if (alive > 0) first->add(memory, 0, 0, alive);
+    first->join(&memory, *k.outs[out]);
   };
 }
 
@@ -255,13 +246,11 @@ KernelFn grow_gradient(const KernelSite& site) {
   return [x = site.position("X"), gradient = site.position("Out@GRAD"),
           out = site.out_position("X@GRAD")](const KernelArgs& k) {
     const Tensor& memory = k.in(x);
-    Tensor grown = filled(memory.dtype(), memory.shape(), 0);
     const Tensor& arriving = k.in(gradient);
+    set_zeros(*k.outs[out], memory);
     if (arriving.byte_size() > 0) {
-      std::memcpy(grown.raw(), arriving.raw(), arriving.byte_size());
+      std::memcpy(k.out(out).raw(), arriving.raw(), arriving.byte_size());
     }
-    grown.set_lod(memory.lod());
-    set_tensor(*k.outs[out], grown);
   };
 }
 
@@ -281,9 +270,7 @@ void register_rank_table(Registry& ops) {
       .shape([](OpView& op) { op.set_out("Out", DType::int64, {1}); })
       .traits({.host = true})
       .kernel(untyped([](const KernelSite&) {
-        return [](const KernelArgs& k) {
-          set_tensor(*k.outs[0], make_tensor<int64_t>({1}, {table_at(k, 0)->longest()}));
-        };
+        return [](const KernelArgs& k) { set_number(*k.outs[0], table_at(k, 0)->longest()); };
       }));
   register_steps(ops);
   register_reorder(ops);

@@ -16,15 +16,21 @@ class RankTable : public HostObject {
     int64_t index;  // of the sequence in the batch
     int64_t length;
   };
-  // Sequences of one LoD level, longest first; equal lengths stay in order.
-  RankTable(const Lod& lod, size_t level)
-      : coarse(lod.begin(), lod.begin() + static_cast<std::ptrdiff_t>(level)) {
+  // Orders the sequences of one LoD level, longest first; equal lengths stay in order.
+  void order(const Lod& lod, size_t level) {
     const std::vector<int64_t>& offsets = lod[level];
+    levels.assign(lod.begin(), lod.begin() + static_cast<std::ptrdiff_t>(level) + 1);
+    items.clear();
     for (size_t i = 0; i + 1 < offsets.size(); ++i) {
       items.push_back({static_cast<int64_t>(i), offsets[i + 1] - offsets[i]});
     }
-    std::stable_sort(items.begin(), items.end(),
-                     [](const Item& a, const Item& b) { return a.length > b.length; });
+    std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
+      return a.length != b.length ? a.length > b.length : a.index < b.index;
+    });
+    place.resize(items.size());
+    for (size_t i = 0; i < items.size(); ++i) {
+      place[static_cast<size_t>(items[i].index)] = static_cast<int64_t>(i);
+    }
   }
 
   int64_t longest() const { return items.empty() ? 0 : items.front().length; }
@@ -37,8 +43,10 @@ class RankTable : public HostObject {
     return "a rank table of " + std::to_string(items.size()) + " sequences";
   }
 
-  Lod coarse;  // the levels above
+  size_t level() const { return levels.size() - 1; }
+  Lod levels;  // of the batch, down to the one that is ordered
   std::vector<Item> items;
+  std::vector<int64_t> place;  // by sequence of the batch: where in items it is
 };
 
 }  // namespace trireme

@@ -103,14 +103,16 @@ void add_mixed(const KernelArgs& k, size_t inputs) {
 
 template <class T>
 void add_arrays(const KernelArgs& k, size_t inputs) {
-  TensorArray total;
-  for (size_t i = 0; i < inputs; ++i) {
+  const bool in_place = k.ins[0] == k.outs[0];
+  TensorArray& total = k.outs[0]->array();
+  if (!in_place) total.clear();
+  for (size_t i = in_place ? 1 : 0; i < inputs; ++i) {
     const TensorArray& x = std::as_const(*k.ins[i]).array();
     if (total.size() < x.size()) total.resize(x.size());
     for (size_t j = 0; j < x.size(); ++j) {
       if (!x[j].initialized()) continue;
       if (!total[j].initialized()) {
-        total[j] = x[j].clone();
+        total.renew(j).copy_from(x[j]);
       } else if (total[j].shape() != x[j].shape()) {
         throw Error(cat("element ", j, " has shape ", x[j].shape(), " in X[", i, "] but ",
                         total[j].shape(), " before"));
@@ -119,7 +121,6 @@ void add_arrays(const KernelArgs& k, size_t inputs) {
       }
     }
   }
-  k.outs[0]->array() = std::move(total);
 }
 
 std::optional<BoundKernel> sum_kernel(const KernelSite& site, std::string* why_not) {
