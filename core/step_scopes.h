@@ -9,13 +9,29 @@
 namespace trireme {
 
 // Held by the StepScopes or Scope variable of an op with a sub-block: one entry per pass, in order,
-// with the forward values that the gradient block reads. Entries are empty where it reads none.
+// with the forward values that the gradient block reads. Entries are empty where it reads none. The
+// next run of the op writes over the entries of this one, in their memory.
 class StepScopes : public HostObject {
  public:
-  std::vector<std::vector<Variable>> steps;
-  std::string describe() const override {
-    return "values kept from " + std::to_string(steps.size()) + " passes";
+  using Values = std::vector<Variable>;
+
+  size_t size() const { return count_; }
+  const Values& operator[](size_t pass) const { return passes_[pass]; }
+  void restart() { count_ = 0; }
+  // The entry of one more pass; its values are an earlier run's, or hold nothing.
+  Values& add(size_t values) {
+    if (count_ == passes_.size()) passes_.emplace_back();
+    Values& pass = passes_[count_++];
+    pass.resize(values);
+    return pass;
   }
+  std::string describe() const override {
+    return "values kept from " + std::to_string(count_) + " passes";
+  }
+
+ private:
+  std::vector<Values> passes_;  // those from count_ on are spare
+  size_t count_ = 0;
 };
 
 }  // namespace trireme

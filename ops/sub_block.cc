@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/text.h"
-#include "ir/schema.h"
+#include "ops/host_operands.h"
 
 namespace trireme {
 namespace {
@@ -32,6 +32,14 @@ bool decides(const KernelArgs& k, int at) {
   return *condition.data<bool>();
 }
 
+// Where the passes of this run leave what the gradient reads.
+StepScopes* restarted(const KernelArgs& k, int at) {
+  if (at < 0) return nullptr;
+  StepScopes& steps = reused_host<StepScopes>(*k.outs[at]);
+  steps.restart();
+  return &steps;
+}
+
 KernelFn conditional_block(const KernelSite& site) {
   const int first = site.position("Cond");
   const int count = static_cast<int>(site.count("Cond"));
@@ -43,9 +51,8 @@ KernelFn conditional_block(const KernelSite& site) {
     for (int i = first; i < first + count; ++i) {
       runs = runs && (scalar ? decides(k, i) : k.in(i).numel() > 0);
     }
-    const auto steps = std::make_shared<StepScopes>();
-    if (runs) k.run->run_region(0, steps.get());
-    if (steps_at >= 0) k.outs[steps_at]->set_host(steps);
+    StepScopes* steps = restarted(k, steps_at);
+    if (runs) k.run->run_region(0, steps);
   };
 }
 
@@ -53,9 +60,9 @@ KernelFn while_loop(const KernelSite& site) {
   check_condition(site, "Condition");
   return [condition = site.position("Condition"), steps_at = site.out_position("StepScopes"),
           keeps = !site.attr<bool>("is_test")](const KernelArgs& k) {
-    const auto steps = std::make_shared<StepScopes>();
-    while (decides(k, condition)) k.run->run_region(0, keeps ? steps.get() : nullptr);
-    if (steps_at >= 0) k.outs[steps_at]->set_host(keeps ? steps : nullptr);
+    StepScopes* steps = keeps ? restarted(k, steps_at) : nullptr;
+    while (decides(k, condition)) k.run->run_region(0, steps);
+    if (steps_at >= 0 && !keeps) k.outs[steps_at]->set_host(nullptr);
   };
 }
 
@@ -75,13 +82,12 @@ KernelFn recurrent(const KernelSite& site) {
       }
     }
     if (length == 0) throw Error("the sequences have no steps").fix("give at least one step");
-    const auto steps = std::make_shared<StepScopes>();
+    StepScopes* steps = restarted(k, steps_at);
     k.run->begin_passes(0, length);
     for (int64_t t = 0; t < length; ++t) {
-      k.run->run_pass(0, {.row = reverse ? length - 1 - t : t, .keep = steps.get()});
+      k.run->run_pass(0, {.row = reverse ? length - 1 - t : t, .keep = steps});
     }
     k.run->end_passes(0);
-    if (steps_at >= 0) k.outs[steps_at]->set_host(steps);
   };
 }
 
@@ -117,11 +123,11 @@ KernelFn passes_back(const KernelSite& site, const char* scopes, bool reverse) {
       throw Error(ErrorKind::precondition, "the forward op has kept nothing for its gradient")
           .fix("build the loop with is_test=False");
     }
-    const auto length = static_cast<int64_t>(steps->steps.size());
+    const auto length = static_cast<int64_t>(steps->size());
     k.run->begin_passes(0, length);
     for (int64_t t = length; t-- > 0;) {
       k.run->run_pass(
-          0, {.row = reverse ? length - 1 - t : t, .load = &steps->steps[static_cast<size_t>(t)]});
+          0, {.row = reverse ? length - 1 - t : t, .load = &(*steps)[static_cast<size_t>(t)]});
     }
     k.run->end_passes(0);
   };

@@ -35,6 +35,9 @@ Frame::Frame(const Plan& plan)
       slots_[s] = &own_[s];
     }
   }
+  for (const Instruction& instruction : plan.instructions) {
+    if (!instruction.cleared.empty()) set_aside_.resize(plan.slots.size());
+  }
   for (const auto& region : plan.regions) {
     regions_.push_back(std::make_unique<Frame>(*region.plan));
     regions_.back()->outer_ = this;
@@ -120,7 +123,7 @@ void Frame::run_instruction(int index) {
   args.outs = bound.outs.data();
   args.scratch = scratch_ ? scratch_->data() : nullptr;
   args.run = this;
-  for (int position : plan_.instructions[index].cleared) bound.outs[position]->clear();
+  if (!plan_.instructions[index].cleared.empty()) set_aside(index);
   const bool timed = profiling_on();
   const auto start =
       timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};

@@ -118,6 +118,7 @@ class Frame : public RunContext {
   bool late_facts_changed(const Instruction& instruction);
   void rebind_reshaped(const Instruction& instruction);
   void check_held(const Segment& segment);
+  void set_aside(int index);
   int region_number(int index) const;
   void run_inner(int number, StepScopes* keep);
   void restart_iterations();
@@ -136,6 +137,8 @@ class Frame : public RunContext {
   std::vector<bool> segment_bound_;
   std::vector<std::vector<Tensor>> seen_values_;  // by segment: contents its shapes were made from
   std::vector<std::unique_ptr<Frame>> regions_;
+  std::vector<Variable> set_aside_;  // by slot: what results held that hold nothing now; or empty
+  std::vector<bool> has_result_;     // of a region's, by port: these passes have given something
   int64_t rows_ = 0;  // of a region's: how long the sequences are that its passes go through
   std::vector<size_t> arena_offset_;  // by slot
   std::shared_ptr<Buffer> arena_;     // of values that live within one segment

@@ -8,41 +8,47 @@
 namespace trireme {
 namespace {
 
-Tensor joined_rows(const Tensor& a, const Tensor& b) {
-  Shape shape = a.shape();
-  shape[0] = shape[0] + b.shape()[0];
-  Tensor both(a.dtype(), shape);
-  std::memcpy(both.raw(), a.raw(), a.byte_size());
-  std::memcpy(static_cast<std::byte*>(both.raw()) + a.byte_size(), b.raw(), b.byte_size());
-  return both;
+// Adds rows below those of `total`, in its memory where they fit.
+void append_rows(const Tensor& more, Tensor& total) {
+  const size_t held = total.byte_size();
+  Shape shape = total.shape();
+  shape[0] = shape[0] + more.shape()[0];
+  const bool fits = total.buffer().use_count() == 1 && total.offset() == 0 &&
+                    total.buffer()->size() >= held + more.byte_size();
+  if (fits) {
+    total.resize(total.dtype(), shape);  // keeps the buffer, and with it the rows
+  } else {
+    Tensor both(total.dtype(), shape);
+    if (held > 0) std::memcpy(both.raw(), total.raw(), held);
+    both.set_lod(total.lod());
+    total = std::move(both);
+  }
+  if (more.byte_size() > 0) {
+    std::memcpy(static_cast<std::byte*>(total.raw()) + held, more.raw(), more.byte_size());
+  }
 }
 
-// Adds the result of one pass; an empty total takes it over.
-void accumulate(Variable& total, Variable& part) {
-  if (!part.initialized()) return;
-  if (!total.initialized()) {
-    total.clear();
-    total.copy_from(part);
-    return;
-  }
+// Adds the result of one pass to those of the passes before it.
+void accumulate(Variable& total, const Variable& part) {
   switch (part.kind()) {
     case Kind::dense:
       return add_tensor(part.tensor(), total.tensor());
     case Kind::rows: {
-      SelectedRows &sum = total.rows(), &more = part.rows();
+      SelectedRows& sum = total.rows();
+      const SelectedRows& more = part.rows();
       sum.rows.insert(sum.rows.end(), more.rows.begin(), more.rows.end());
-      sum.value = joined_rows(sum.value, more.value);
-      return;
+      return append_rows(more.value, sum.value);
     }
     case Kind::array: {
-      TensorArray &sum = total.array(), &more = part.array();
+      TensorArray& sum = total.array();
+      const TensorArray& more = part.array();
       if (sum.size() < more.size()) sum.resize(more.size());
       for (size_t i = 0; i < more.size(); ++i) {
         if (!more[i].initialized()) continue;
         if (sum[i].initialized()) {
           add_tensor(more[i], sum[i]);
         } else {
-          sum[i] = more[i].clone();
+          sum.renew(i).copy_from(more[i]);
         }
       }
       return;
@@ -63,14 +69,20 @@ void hand_over(Variable& target, Variable& source) {
   }
 }
 
+void set_empty_array(Variable& target) {
+  if (target.kind() != Kind::array) target.clear();
+  target.array().clear();
+}
+
 void set_zeros_like(Variable& target, const Variable* like) {
-  target.clear();
-  if (!like || !like->initialized()) return;
-  if (like->kind() == Kind::dense) {
-    target.tensor() = filled(like->tensor().dtype(), like->tensor().shape(), 0);
-    target.tensor().set_lod(like->tensor().lod());
+  if (!like || !like->initialized()) {
+    target.clear();
+  } else if (like->kind() == Kind::dense) {
+    set_zeros(target, like->tensor());
   } else if (like->kind() == Kind::array) {
-    target.array() = {};
+    set_empty_array(target);
+  } else {
+    target.clear();
   }
 }
 
@@ -80,13 +92,15 @@ Tensor row_of(const Tensor& sequence, int64_t row) {
   return sequence.slice_rows(row, row + 1).reshaped(shape);
 }
 
-void put_row(Variable& sequence, const Tensor& value, int64_t row, int64_t rows) {
-  if (!sequence.initialized()) {
+// `first`: of these passes, which decides the shape.
+void put_row(Variable& sequence, const Tensor& value, int64_t row, int64_t rows, bool first) {
+  if (first) {
     Shape shape;
     shape.push_back(rows);
     for (int i = 0; i < value.shape().rank(); ++i) shape.push_back(value.shape()[i]);
-    sequence.clear();
+    if (sequence.kind() != Kind::dense) sequence.clear();
     sequence.tensor().resize(value.dtype(), shape);
+    sequence.tensor().mutable_lod().clear();
   }
   const Tensor target = row_of(sequence.tensor(), row);
   if (!(target.shape() == value.shape())) {
@@ -100,6 +114,17 @@ void put_row(Variable& sequence, const Tensor& value, int64_t row, int64_t rows)
 
 int Frame::region_number(int index) const {
   return plan_.instructions[current_].region_plans.at(static_cast<size_t>(index));
+}
+
+// Results hold nothing until the sub-block runs; then it fills the memory they had.
+void Frame::set_aside(int index) {
+  const Instruction& instruction = plan_.instructions[index];
+  for (int position : instruction.cleared) {
+    const int slot = plan_.slot_of[plan_.graph.nodes[instruction.node].outs[position]];
+    Variable& result = *slots_[slot];
+    if (result.initialized()) std::swap(result, set_aside_[static_cast<size_t>(slot)]);
+    result.clear();
+  }
 }
 
 // Passes are numbered through the whole run, so that no two of them draw the same numbers.
@@ -129,19 +154,28 @@ void Frame::run_inner(int number, StepScopes* keep) {
     inner.segment_bound_.assign(inner.segment_bound_.size(), false);
   }
 
-  std::vector<Variable>* kept = nullptr;
-  if (keep && graph.saves_passes) kept = &keep->steps.emplace_back(graph.saved.size());
+  StepScopes::Values* kept = nullptr;
+  if (keep && graph.saves_passes) kept = &keep->add(graph.saved.size());
   const auto save = [&](bool beginning) {
     for (size_t i = 0; kept && i < graph.saved.size(); ++i) {
       if ((graph.values[graph.saved[i]].node < 0) != beginning) continue;
-      (*kept)[i].copy_from(inner.at(graph.saved[i]));
+      Variable& value = inner.at(graph.saved[i]);
+      if (!beginning && value.host<StepScopes>()) {
+        std::swap((*kept)[i], value);  // of a loop inside; its next run writes over an old one
+      } else {
+        (*kept)[i].copy_from(value);
+      }
     }
   };
   save(/*beginning=*/true);
   inner.run_segments();
   save(/*beginning=*/false);
   for (const auto& carry : plan_.regions[number].carries) {
-    slots_[carry.outer_slot]->copy_from(inner.at(carry.inner_value));
+    Variable& outer = *slots_[carry.outer_slot];
+    if (!outer.initialized() && !set_aside_.empty()) {
+      std::swap(outer, set_aside_[static_cast<size_t>(carry.outer_slot)]);
+    }
+    outer.copy_from(inner.at(carry.inner_value));
   }
   ++inner.iteration_;
   next_poll_ = inner.next_poll_;
@@ -155,17 +189,16 @@ void Frame::begin_passes(int index, int64_t rows) {
   const int number = region_number(index);
   Frame& inner = *regions_[number];
   inner.rows_ = rows;
+  inner.has_result_.assign(plan_.regions[number].ports.size(), false);
   for (const auto& port : plan_.regions[number].ports) {
-    if (port.to >= 0) slots_[port.to]->clear();
     if (port.how != RegionLink::How::carry) continue;
     Variable& entry = inner.at(port.entry);
-    entry.clear();
     if (port.from >= 0 && slots_[port.from]->initialized()) {
       entry.copy_from(*slots_[port.from]);
     } else {
       set_zeros_like(entry, port.like < 0 ? nullptr : slots_[port.like]);
       const bool array = inner.facts_[port.entry].type == VarType::lod_tensor_array;
-      if (array && entry.kind() != Kind::array) entry.array() = {};
+      if (array && entry.kind() != Kind::array) set_empty_array(entry);
     }
   }
 }
@@ -186,36 +219,53 @@ void Frame::run_pass(int index, const Pass& pass) {
     inner.at(load.entry) = (*pass.load)[static_cast<size_t>(load.saved)];
   }
   run_inner(number, pass.keep);
-  for (const auto& port : region.ports) {
+  for (size_t i = 0; i < region.ports.size(); ++i) {
+    const auto& port = region.ports[i];
     if (port.last < 0) continue;
     Variable& last = inner.at(port.last);
-    switch (port.how) {
-      case RegionLink::How::carry:
-        hand_over(inner.at(port.entry), last);
-        break;
-      case RegionLink::How::sum:
-        if (port.to >= 0) accumulate(*slots_[port.to], last);
-        break;
-      case RegionLink::How::stack:
-        if (port.to >= 0) put_row(*slots_[port.to], last.tensor(), pass.row, inner.rows_);
-        break;
-      case RegionLink::How::slice:
-        break;
+    if (port.how == RegionLink::How::carry) {
+      hand_over(inner.at(port.entry), last);
+      continue;
+    }
+    if (port.to < 0 || (port.how == RegionLink::How::sum && !last.initialized())) continue;
+    Variable& result = *slots_[port.to];
+    const bool first = !inner.has_result_[i];
+    inner.has_result_[i] = true;
+    if (port.how == RegionLink::How::stack) {
+      put_row(result, last.tensor(), pass.row, inner.rows_, first);
+    } else if (first) {
+      result.copy_from(last);
+    } else {
+      accumulate(result, last);
     }
   }
 }
 
+// What the passes borrowed is given back: its owners write over it in their next run.
 void Frame::end_passes(int index) {
   const int number = region_number(index);
+  const Plan::RegionPlan& region = plan_.regions[number];
   Frame& inner = *regions_[number];
-  for (const auto& port : plan_.regions[number].ports) {
+  for (size_t i = 0; i < region.ports.size(); ++i) {
+    const auto& port = region.ports[i];
+    if (port.how == RegionLink::How::slice) {
+      Variable& row = inner.at(port.entry);
+      if (!row.initialized()) continue;
+      row.tensor() = Tensor::without_memory(row.tensor().dtype(), row.tensor().shape());
+      continue;
+    }
     if (port.to < 0) continue;
     Variable& result = *slots_[port.to];
     if (port.how == RegionLink::How::carry) {
-      hand_over(result, inner.at(port.entry));
-    } else if (!result.initialized() && port.like >= 0) {
-      set_zeros_like(result, slots_[port.like]);
+      Variable& entry = inner.at(port.entry);
+      if (entry.kind() != Kind::array && !entry.initialized()) result.clear();
+      hand_over(result, entry);
+    } else if (!inner.has_result_[i]) {
+      set_zeros_like(result, port.like < 0 ? nullptr : slots_[port.like]);
     }
+  }
+  for (const auto& load : region.loads) {
+    if (inner.at(load.entry).kind() == Kind::host) inner.at(load.entry).clear();
   }
 }
 
