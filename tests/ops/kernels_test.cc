@@ -33,6 +33,38 @@ Tensors compare_kernels(const OpSchema& row, const Tensors& inputs, const Attrs&
   return expected;
 }
 
+// What a row says may be written over an operand is the same there, bit by bit.
+TEST(Kernels, ResultsWrittenOverOperandsAreTheSame) {
+  int compared = 0;
+  for (const OpSchema* row : op_table().rows()) {
+    if (row->body_rule()) continue;  // its kernels take what is no tensor
+    for (const auto& [operand, result] : row->inplace_pairs()) {
+      for (size_t rule = 0; rule < row->samples().size(); ++rule) {
+        Draw draw(rule + 1);
+        const OpSample sample = row->samples()[rule](draw);
+        const bool single = std::all_of(sample.inputs.begin(), sample.inputs.end(),
+                                        [](const auto& slot) { return slot.second.size() == 1; });
+        for (const Kernel& kernel : row->kernels()) {
+          if (!single || row->trait().host) continue;
+          SCOPED_TRACE(cat(row->type(), " sample ", rule, ", ", kernel.name, ": ", operand));
+          KernelRunner apart(*row, kernel, sample.inputs, sample.attrs);
+          KernelRunner over(*row, kernel, sample.inputs, sample.attrs);
+          if (apart.declined() || !over.put_over(operand, result)) continue;
+          ASSERT_NO_THROW(apart.run());
+          ASSERT_NO_THROW(over.run());
+          const Tensors expected = apart.results();
+          for (const auto& [slot, tensors] : over.results()) {
+            EXPECT_EQ(max_abs_diff(tensors.front(), expected.at(slot).front()), 0) << slot;
+          }
+          ++compared;
+        }
+      }
+    }
+  }
+  std::printf("results over their operands: %d runs\n", compared);
+  EXPECT_GT(compared, 20);
+}
+
 TEST(Kernels, EveryKernelAgreesWithTheReference) {
   int compared = 0;
   for (const OpSchema* row : op_table().rows()) {

@@ -48,6 +48,27 @@ KernelRunner::KernelRunner(const OpSchema& row, const Kernel& kernel, const Tens
   if (bound_ && bound_->scratch > 0) scratch_ = Buffer::allocate(bound_->scratch);
 }
 
+bool KernelRunner::put_over(const std::string& operand, const std::string& result) {
+  const auto variable = [](const std::vector<SlotSpec>& slots, const std::vector<Variable*>& all,
+                           const std::string& name) {
+    for (size_t i = 0; i < slots.size(); ++i) {
+      if (slots[i].name == name) return all[i];
+    }
+    return static_cast<Variable*>(nullptr);
+  };
+  Variable* in = variable(row_.inputs(), ins_, operand);
+  Variable* out = variable(row_.outputs(), outs_, result);
+  if (!in || !out || in->tensor().dtype() != out->tensor().dtype() ||
+      in->tensor().shape() != out->tensor().shape()) {
+    return false;
+  }
+  const Lod lod = out->tensor().lod();
+  in->tensor() = in->tensor().clone();
+  out->tensor() = in->tensor();
+  out->tensor().set_lod(lod);
+  return true;
+}
+
 void KernelRunner::run(bool in_parts) {
   if (!bound_) return;
   KernelArgs args{.ins = ins_.data(), .outs = outs_.data(), .run = &step_};

@@ -20,6 +20,9 @@ class KernelRunner {
 
   bool declined() const { return !bound_; }  // built without its library, or of other types
   int parts() const { return bound_ ? bound_->parts : 0; }
+  // The result takes a copy of the operand's memory, which it may overwrite. False where their
+  // types or shapes differ, or one is not there.
+  bool put_over(const std::string& operand, const std::string& result);
   void run(bool in_parts = true);  // nothing where it declined
   Tensors results() const;         // none where it declined
 
