@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "core/error.h"
+
 namespace trireme {
 
 std::span<const PlacedRow> named_within(const SelectedRows& grad,
