@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "core/text.h"
 
@@ -24,6 +25,7 @@ class Planner {
     find_last_uses();
     assign_slots();
     cut_segments();
+    for (Segment& segment : plan_.segments) find_facts(segment);
     plan_write_backs();
     find_lifetimes();
   }
@@ -168,6 +170,26 @@ class Planner {
   void next_segment(Segment& segment) {
     plan_.segments.push_back(segment);
     segment = Segment{.begin = segment.end, .end = segment.end};
+  }
+
+  void find_facts(Segment& segment) const {
+    std::set<int> met;
+    for (int i = segment.begin; i < segment.end; ++i) {
+      const Instruction& instruction = plan_.instructions[i];
+      find_facts(graph_.nodes[instruction.node], instruction.late, segment, met);
+    }
+  }
+
+  static void find_facts(const Node& node, bool late, Segment& segment, std::set<int>& met) {
+    for (const auto* inner : {&node.parts, &node.members}) {
+      for (const Node& part : *inner) find_facts(part, late, segment, met);
+    }
+    for (int value : node.ins) {
+      if (value >= 0 && met.insert(value).second) segment.entries.push_back(value);
+    }
+    for (int value : node.outs) {
+      if (value >= 0 && !late && met.insert(value).second) segment.inferred.push_back(value);
+    }
   }
 
   // What a sub-block writes holds nothing until it has run once, unless it held something before.

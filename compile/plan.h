@@ -35,6 +35,8 @@ struct Instruction {
 struct Segment {
   int begin = 0, end = 0;
   std::vector<int> reads_values;  // values whose contents decide shapes in this segment
+  std::vector<int> entries;       // values from outside it, whose facts it is bound to
+  std::vector<int> inferred;      // values whose facts follow from those
   // Operands that may hold nothing: a block that did not run writes them.
   struct Check {
     int instruction, value;

@@ -26,7 +26,8 @@ Frame::Frame(const Plan& plan)
       slots_(plan.slots.size(), nullptr),
       bound_(plan.instructions.size()),
       segment_bound_(plan.segments.size(), false),
-      seen_values_(plan.segments.size()),
+      present_(plan.segments.size()),
+      put_away_(plan.segments.size()),
       arena_offset_(plan.slots.size(), 0) {
   for (const Value& value : plan.graph.values) facts_.push_back(value.info);
   for (ValueInfo& info : facts_) fact_pointers_.push_back(&info);

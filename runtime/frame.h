@@ -68,7 +68,9 @@ class Frame : public RunContext {
 
   uint64_t bound_scope() const { return bound_scope_id_; }
   size_t bind_count() const { return binds_; }  // segments bound so far
-  size_t arena_bytes() const;                   // with those of regions
+  // The same, with those whose earlier binding was taken again: shapes may be others since.
+  size_t change_count() const { return changes_; }
+  size_t arena_bytes() const;  // with those of regions
   // The most bytes of arenas that live at one instruction: no plan can need fewer.
   size_t live_bytes() const;
   size_t scratch_bytes() const { return scratch_ ? scratch_->size() : 0; }
@@ -97,8 +99,27 @@ class Frame : public RunContext {
     bool cut = false;  // worth sharing out: by shape alone, whoever runs it
   };
 
+  // A segment as bound to some facts.
+  struct Binding {
+    bool made = false;
+    std::vector<ValueInfo> entries;  // by Segment::entries
+    std::vector<Tensor> seen;        // by Segment::reads_values: contents
+    std::vector<size_t> offsets;     // in the arena, by Segment::inferred
+    // Only while another is in use; else they stand in the frame.
+    std::vector<ValueInfo> inferred;
+    std::vector<Bound> instructions;
+  };
+
   void bind_slots(Scope& scope);
   bool entry_facts_changed();
+  void settle_segment(size_t index);
+  bool fits(size_t index, const Binding& binding) const;
+  bool same_values(const std::vector<int>& values, const Binding& binding) const;
+  void exchange_parts(size_t index, Binding& binding);
+  void begin_binding(size_t index);
+  void end_binding(size_t index);
+  void place_again(size_t index);
+  void forget_bindings();
   void bind_segment(size_t index);
   void infer_instruction(int index);
   void infer_whole(const Node& node);
@@ -108,6 +129,7 @@ class Frame : public RunContext {
   size_t touched_by(const Node& node) const;  // bytes
   BoundKernel kernel_for(const Node& node, bool late, Bound& bound);
   std::vector<GroupMember> members_of(const Node& group, Bound& bound);
+  void prepare_results(int index);
   void prepare(int value, bool shared);
   void run_segments();
   void enter_segment(size_t index);
@@ -135,7 +157,8 @@ class Frame : public RunContext {
   std::vector<ValueInfo*> fact_pointers_;
   std::vector<Bound> bound_;  // by instruction
   std::vector<bool> segment_bound_;
-  std::vector<std::vector<Tensor>> seen_values_;  // by segment: contents its shapes were made from
+  std::vector<Binding> present_;                // by segment
+  std::vector<std::vector<Binding>> put_away_;  // by segment, the last used first
   std::vector<std::unique_ptr<Frame>> regions_;
   std::vector<Variable> set_aside_;  // by slot: what results held that hold nothing now; or empty
   std::vector<bool> has_result_;     // of a region's, by port: these passes have given something
@@ -158,7 +181,7 @@ class Frame : public RunContext {
   int current_ = 0;
   size_t segment_ = 0;  // where advance() goes on
   int next_ = -1;       // instruction; -1: the segment is not entered yet
-  size_t binds_ = 0;
+  size_t binds_ = 0, changes_ = 0;
   unsigned ticks_ = 0;  // instructions run; the clock is looked at now and then
   std::chrono::steady_clock::time_point next_poll_{};
 };

@@ -1,6 +1,4 @@
 // Binding: what a frame decides when shapes, or the variables of a scope, are new to it.
-#include <cstring>
-
 #include "compile/memory_plan.h"
 #include "compile/views.h"
 #include "core/text.h"
@@ -54,26 +52,6 @@ size_t byte_count(const ValueInfo& info) {
   return info.shape.known() ? static_cast<size_t>(info.shape.count()) * size_of(info.dtype) : 0;
 }
 
-bool same_contents(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() && a.initialized() && b.initialized() &&
-         std::memcmp(a.raw(), b.raw(), a.byte_size()) == 0;
-}
-
-// Whether they are those that `seen` is a copy of.
-bool same_readable(const Tensor& seen, const Variable& variable) {
-  if (variable.kind() != Kind::rows) return same_contents(seen, variable.tensor());
-  const std::vector<int64_t>& rows = variable.rows().rows;
-  return seen.dtype() == DType::int64 && seen.numel() == static_cast<int64_t>(rows.size()) &&
-         std::equal(rows.begin(), rows.end(), seen.data<int64_t>());
-}
-
-// What shapes may be made from: a tensor's elements, or which rows SelectedRows names.
-Tensor readable(const Variable& variable) {
-  if (variable.kind() != Kind::rows) return variable.tensor();
-  const std::vector<int64_t>& rows = variable.rows().rows;
-  return make_tensor<int64_t>({static_cast<int64_t>(rows.size())}, rows);
-}
-
 }  // namespace
 
 void Frame::bind_slots(Scope& scope) {
@@ -97,7 +75,7 @@ void Frame::bind_slots(Scope& scope) {
   }
   bound_scope_id_ = scope.id();
   bound_epoch_ = scope.epoch();
-  segment_bound_.assign(segment_bound_.size(), false);
+  forget_bindings();
 }
 
 bool Frame::entry_facts_changed() {
@@ -131,7 +109,7 @@ bool Frame::entry_facts_changed() {
 void Frame::bind(Scope& scope, const RunSettings& settings) {
   begin(scope, settings);
   if (!plan_.segments.empty() && plan_.segments[0].reads_values.empty() && !segment_bound_[0]) {
-    bind_segment(0);
+    settle_segment(0);
   }
 }
 
@@ -150,11 +128,8 @@ bool Frame::known_before_run(int value) const {
 void Frame::enter_segment(size_t index) {
   const Segment& segment = plan_.segments[index];
   if (!segment.checks.empty()) check_held(segment);
-  for (size_t i = 0; i < segment.reads_values.size() && segment_bound_[index]; ++i) {
-    segment_bound_[index] = same_readable(seen_values_[index][i], at(segment.reads_values[i]));
-  }
-  if (segment_bound_[index]) return;
-  bind_segment(index);
+  if (segment_bound_[index] && same_values(segment.reads_values, present_[index])) return;
+  settle_segment(index);
   for (size_t later = index + 1; later < segment_bound_.size(); ++later)
     segment_bound_[later] = false;
 }
@@ -186,11 +161,7 @@ void Frame::check_held(const Segment& segment) {
 
 void Frame::bind_segment(size_t index) {
   const Segment& segment = plan_.segments[index];
-  seen_values_[index].clear();
-  for (int value : segment.reads_values) {
-    seen_values_[index].push_back(readable(at(value)).clone());
-    facts_[value].value = &at(value);
-  }
+  begin_binding(index);
   const auto explained = [&](int i, auto step) {
     try {
       step();
@@ -201,8 +172,7 @@ void Frame::bind_segment(size_t index) {
   for (int i = segment.begin; i < segment.end; ++i) explained(i, [&] { infer_instruction(i); });
   place_segment(index);
   for (int i = segment.begin; i < segment.end; ++i) explained(i, [&] { bind_instruction(i); });
-  segment_bound_[index] = true;
-  ++binds_;
+  end_binding(index);
 }
 
 void Frame::infer_instruction(int index) {
@@ -283,7 +253,10 @@ void Frame::place_segment(size_t index) {
   const MemoryPlan memory = plan_memory(intervals);
   check_memory(intervals, memory);
   live_bytes_ = std::max(live_bytes_, memory.live_bytes);
-  if (!arena_ || arena_->size() < memory.arena_bytes) arena_ = Buffer::allocate(memory.arena_bytes);
+  if (!arena_ || arena_->size() < memory.arena_bytes) {
+    arena_ = Buffer::allocate(memory.arena_bytes);
+    segment_bound_.assign(segment_bound_.size(), false);  // their values move there, too
+  }
   for (int slot : slots) {
     arena_offset_[static_cast<size_t>(slot)] = memory.offsets[interval[static_cast<size_t>(slot)]];
   }
@@ -297,13 +270,8 @@ void Frame::bind_instruction(int index) {
   bound.outs.clear();
   bound.chosen.clear();
   for (int value : node.ins) bound.ins.push_back(value < 0 ? nullptr : &at(value));
-  for (int value : node.outs) {
-    bound.outs.push_back(value < 0 ? nullptr : &at(value));
-    if (value < 0 || instruction.late) continue;
-    bool shared = false;
-    for (int in : node.ins) shared |= in >= 0 && plan_.slot_of[in] == plan_.slot_of[value];
-    prepare(value, shared);
-  }
+  for (int value : node.outs) bound.outs.push_back(value < 0 ? nullptr : &at(value));
+  prepare_results(index);
   bound.cut = !instruction.late && touched_by(node) >= settings_->cut_bytes;
   bound.kernel = node.members.empty() ? kernel_for(node, instruction.late, bound)
                                       : grouped(members_of(node, bound));
@@ -366,6 +334,17 @@ std::vector<GroupMember> Frame::members_of(const Node& group, Bound& bound) {
   return members;
 }
 
+void Frame::prepare_results(int index) {
+  if (plan_.instructions[index].late) return;
+  const Node& node = plan_.graph.nodes[plan_.instructions[index].node];
+  for (int value : node.outs) {
+    if (value < 0) continue;
+    bool shared = false;
+    for (int in : node.ins) shared |= in >= 0 && plan_.slot_of[in] == plan_.slot_of[value];
+    prepare(value, shared);
+  }
+}
+
 void Frame::prepare(int value, bool shared) {
   Variable& variable = at(value);
   const ValueInfo& info = facts_[value];
@@ -382,8 +361,10 @@ void Frame::prepare(int value, bool shared) {
   Tensor& tensor = variable.tensor();
   const int slot = plan_.slot_of[value];
   if (plan_.lifetimes[slot].segment >= 0) {
+    Lod lod = std::move(tensor.mutable_lod());  // for its memory
+    lod = info.lod;
     tensor = Tensor(info.dtype, info.shape, arena_, arena_offset_[slot]);
-    tensor.set_lod(info.lod);
+    tensor.set_lod(std::move(lod));
     return;
   }
   const bool fits =
@@ -396,7 +377,7 @@ void Frame::prepare(int value, bool shared) {
     }
     tensor.resize(info.dtype, info.shape);
   }
-  if (tensor.lod() != info.lod) tensor.set_lod(info.lod);
+  if (tensor.lod() != info.lod) tensor.mutable_lod() = info.lod;
 }
 
 bool Frame::late_facts_changed(const Instruction& instruction) {

@@ -110,6 +110,16 @@ void put_row(Variable& sequence, const Tensor& value, int64_t row, int64_t rows,
   std::memcpy(target.raw(), value.raw(), value.byte_size());
 }
 
+// What a pass borrowed has its owner's memory for itself again; shape and LoD stay known.
+void give_back(Variable& borrowed) {
+  if (borrowed.kind() == Kind::host) borrowed.clear();
+  if (borrowed.kind() != Kind::dense) return;
+  Tensor& tensor = borrowed.tensor();
+  Tensor left = Tensor::without_memory(tensor.dtype(), tensor.shape());
+  left.set_lod(std::move(tensor.mutable_lod()));
+  tensor = std::move(left);
+}
+
 }  // namespace
 
 int Frame::region_number(int index) const {
@@ -150,7 +160,8 @@ void Frame::run_inner(int number, StepScopes* keep) {
     moved |= inner.slots_[s] != variable;
     inner.slots_[s] = variable;
   }
-  if (inner.entry_facts_changed() || moved) {
+  if (moved) inner.forget_bindings();
+  if (inner.entry_facts_changed()) {
     inner.segment_bound_.assign(inner.segment_bound_.size(), false);
   }
 
@@ -249,9 +260,7 @@ void Frame::end_passes(int index) {
   for (size_t i = 0; i < region.ports.size(); ++i) {
     const auto& port = region.ports[i];
     if (port.how == RegionLink::How::slice) {
-      Variable& row = inner.at(port.entry);
-      if (!row.initialized()) continue;
-      row.tensor() = Tensor::without_memory(row.tensor().dtype(), row.tensor().shape());
+      give_back(inner.at(port.entry));
       continue;
     }
     if (port.to < 0) continue;
@@ -265,7 +274,7 @@ void Frame::end_passes(int index) {
     }
   }
   for (const auto& load : region.loads) {
-    if (inner.at(load.entry).kind() == Kind::host) inner.at(load.entry).clear();
+    give_back(inner.at(load.entry));
   }
 }
 

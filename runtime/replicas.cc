@@ -301,9 +301,9 @@ void Replicas::correct_weights() {
 // Numbers are drawn by a row's place in the whole batch, so that they do not depend on the number
 // of replicas; where rows are not those of the batch, or not known yet, each replica draws its own.
 void Replicas::place_draws() {
-  size_t binds = 0;
-  for (const auto& frame : frames_) binds += frame->bind_count();
-  if (random_.empty() || std::exchange(placed_binds_, binds) == binds) return;
+  size_t changes = 0;
+  for (const auto& frame : frames_) changes += frame->change_count();
+  if (random_.empty() || std::exchange(placed_changes_, changes) == changes) return;
   std::vector<std::vector<RunContext::Draw>> draws(frames_.size());
   for (size_t r = 0; r < frames_.size(); ++r) {
     draws[r].assign(replica_->instructions.size(), {.before = 0, .replica = r});
@@ -523,7 +523,7 @@ void Replicas::drop_temporaries() {
     frames_[i]->use_local_states(&states_[i]);
   }
   if (update_) update_frame_ = std::make_unique<Frame>(*update_);
-  placed_binds_ = 0;
+  placed_changes_ = 0;
 }
 
 std::string Replicas::report() const {

@@ -87,7 +87,7 @@ class Replicas {
   Weights used_;                      // of the step
 
   // Kept between steps: a steady one asks for no memory.
-  size_t placed_binds_ = 0;  // of all frames when the draws were placed
+  size_t placed_changes_ = 0;  // of all frames when the draws were placed
   std::vector<int> met_;     // by replica: where it waits
   std::vector<Tensor*> copies_;
   struct NamedRow {
