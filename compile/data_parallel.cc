@@ -73,6 +73,7 @@ class Cutter {
       }
     }
     cut_.replica.feeds = whole_.feeds;
+    cut_.replica.replicated = true;
     deal_nodes();
     deal_states();
     deal_fetches();

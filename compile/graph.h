@@ -89,6 +89,10 @@ class Graph : public Emitter {
   std::vector<State> states;
   std::vector<Named> fetches;
   std::vector<int> kept;  // values that outlive the graph in other ways: a region's results
+  // A replica's graph only: what it keeps are gradients, summed over all replicas. Those of a
+  // bucket stand one behind the other in memory.
+  bool replicated = false;
+  std::vector<std::vector<int>> buckets;
   // Regions only.
   std::vector<int> given;     // values put in place before each pass
   std::vector<int> saved;     // values kept from each pass for the gradient

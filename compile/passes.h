@@ -35,4 +35,7 @@ bool fuse_elementwise(Graph& graph);
 // become one p.group node: one instruction whose parts cover all of them. No bit changes.
 bool group_updates(Graph& graph);
 
+// Gradients that replicas sum stand one behind the other in memory. No bit changes.
+bool bucket_gradients(Graph& graph);
+
 }  // namespace trireme

@@ -28,6 +28,7 @@ class Planner {
     for (Segment& segment : plan_.segments) find_facts(segment);
     plan_write_backs();
     find_lifetimes();
+    for (const std::vector<int>& values : graph_.buckets) fill_bucket(values);
   }
 
  private:
@@ -307,6 +308,27 @@ class Planner {
       if (plan_.slots[s].kind != SlotKind::own || !touched[s] || outlives[s])
         plan_.lifetimes[s].segment = -1;
     }
+  }
+
+  // Only values whose slot never holds anything of another shape.
+  void fill_bucket(const std::vector<int>& values) {
+    constexpr int64_t kAlignment = 64;  // bytes
+    Plan::Bucket bucket{.dtype = graph_.values[values.front()].info.dtype, .places = {}};
+    const int64_t step = kAlignment / static_cast<int64_t>(size_of(bucket.dtype));
+    for (int value : values) {
+      const int slot = plan_.slot_of[value];
+      const ValueInfo& info = graph_.values[value].info;
+      bool alone = plan_.slots[slot].kind == SlotKind::own;
+      for (size_t other = 0; other < graph_.values.size(); ++other) {
+        if (plan_.slot_of[other] != slot) continue;
+        const ValueInfo& held = graph_.values[other].info;
+        alone &= held.dtype == info.dtype && held.shape == info.shape;
+      }
+      if (!alone) continue;
+      bucket.places.push_back({value, bucket.elements});
+      bucket.elements += (info.shape.count() + step - 1) / step * step;
+    }
+    if (bucket.places.size() > 1) plan_.buckets.push_back(std::move(bucket));
   }
 
   Plan& plan_;

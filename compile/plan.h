@@ -92,6 +92,18 @@ class Plan {
     std::vector<Load> loads;
   };
   std::vector<RegionPlan> regions;
+
+  // Values of one type that stand one behind the other, each in a slot of its own.
+  struct Bucket {
+    DType dtype = DType::float32;
+    struct Place {
+      int value;
+      int64_t first;  // element
+    };
+    std::vector<Place> places;
+    int64_t elements = 0;
+  };
+  std::vector<Bucket> buckets;
 };
 
 // Decides slots and segments, then checks the result (check_plan). `outer`: for regions.

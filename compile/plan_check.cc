@@ -79,6 +79,21 @@ void check_region(const Plan& plan) {
       throw InternalError(cat("state ", state.name, " does not end with its last version"));
     }
   }
+  std::set<int> in_buckets;
+  for (const Plan::Bucket& bucket : plan.buckets) {
+    int64_t end = 0;  // of the one before
+    for (const auto& place : bucket.places) {
+      const int slot = plan.slot_of[place.value];
+      const ValueInfo& info = plan.graph.values[place.value].info;
+      const bool own = slot >= 0 && plan.slots[slot].kind == SlotKind::own &&
+                       plan.lifetimes[slot].segment < 0 && info.dtype == bucket.dtype;
+      if (!own || place.first < end || !in_buckets.insert(slot).second) {
+        throw InternalError(cat("value ", place.value, " has no place of its own in its bucket"));
+      }
+      end = place.first + info.shape.count();
+    }
+    if (end > bucket.elements) throw InternalError("a bucket is smaller than what stands in it");
+  }
   for (const auto& region : plan.regions) {
     check_region(*region.plan);
     for (const auto& carry : region.carries) {

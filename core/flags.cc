@@ -114,9 +114,9 @@ std::vector<FlagRow> rows() {
        "Trireme's own: a batch is split as the original's code does since 1.8, in equal chunks of "
        "which the last is short, not as its documents say."},
       {"enable_parallel_graph", false, not_needed, "Replicas run side by side, always."},
-      {"fuse_parameter_memory_size", -1.0, not_needed, "Gradients are grouped by the compiler."},
+      {"fuse_parameter_memory_size", -1.0, not_needed, "All gradients of a type stand in one bucket."},
       {"fuse_parameter_groups_size", whole(1), not_needed,
-       "Gradients are grouped by the compiler."},
+       "All gradients of a type stand in one bucket."},
 
       // Parameter server.
       {"rpc_deadline", whole(180000), honoured,

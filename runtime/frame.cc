@@ -39,6 +39,14 @@ Frame::Frame(const Plan& plan)
   for (const Instruction& instruction : plan.instructions) {
     if (!instruction.cleared.empty()) set_aside_.resize(plan.slots.size());
   }
+  for (const Plan::Bucket& bucket : plan.buckets) {
+    const Tensor& all = buckets_.emplace_back(filled(bucket.dtype, {bucket.elements}, 0));
+    for (const auto& [value, first] : bucket.places) {
+      own_[plan.slot_of[value]].tensor() =
+          Tensor(bucket.dtype, facts_[value].shape, all.buffer(),
+                 static_cast<size_t>(first) * size_of(bucket.dtype));
+    }
+  }
   for (const auto& region : plan.regions) {
     regions_.push_back(std::make_unique<Frame>(*region.plan));
     regions_.back()->outer_ = this;

@@ -63,6 +63,8 @@ class Frame : public RunContext {
   // After bind: its shape is that of the coming run, not one that another run left behind.
   bool known_before_run(int value) const;
   const Variable& value(int value) { return at(value); }
+  // All of a bucket of the plan, in one dimension.
+  const Tensor& bucket(size_t number) const { return buckets_[number]; }
   // After run: one per fetch, with memory of its own.
   std::vector<Variable> take_fetches();
 
@@ -166,6 +168,7 @@ class Frame : public RunContext {
   std::vector<size_t> arena_offset_;  // by slot
   std::shared_ptr<Buffer> arena_;     // of values that live within one segment
   size_t live_bytes_ = 0;             // in it at once, at most
+  std::vector<Tensor> buckets_;       // of the plan's
   std::shared_ptr<Buffer> scratch_;   // of the instruction that runs; as large as any asks for
 
   Scope* scope_ = nullptr;

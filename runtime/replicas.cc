@@ -7,6 +7,7 @@
 #include <exception>
 #include <mutex>
 #include <numeric>
+#include <set>
 
 #include "compile/graphviz.h"
 #include "core/text.h"
@@ -117,6 +118,12 @@ Replicas::Replicas(ParallelGraphs graphs, int devices, const Options& options)
     const Node& node = replica_->graph.nodes[replica_->instructions[i].node];
     if (node.schema->trait().random) random_.push_back(static_cast<int>(i));
   }
+  std::set<int> alone(replica_->graph.kept.begin(), replica_->graph.kept.end());
+  for (const Plan::Bucket& bucket : replica_->buckets) {
+    for (const auto& place : bucket.places) alone.erase(place.value);
+  }
+  alone_.assign(alone.begin(), alone.end());
+  filled_buckets_.resize(replica_->buckets.size());
   if (!graphs_.update.nodes.empty() || !graphs_.update.fetches.empty()) {
     update_ = make_plan(std::move(graphs_.update));
   }
@@ -387,8 +394,22 @@ void Replicas::exchange(int instruction) {
   }
 }
 
-const Tensor& Replicas::gradient(size_t device, size_t number) {
-  return std::as_const(frames_[device]->value(replica_->graph.kept[number])).tensor();
+const Tensor& Replicas::dense_gradient(size_t device, int value) {
+  return std::as_const(frames_[device]->value(value)).tensor();
+}
+
+// A parameter that was set to another shape than the program says has a gradient elsewhere.
+void Replicas::find_filled_buckets() {
+  for (size_t b = 0; b < replica_->buckets.size(); ++b) {
+    bool filled = true;
+    for (size_t i = 0; i < frames_.size(); ++i) {
+      for (const auto& [value, first] : replica_->buckets[b].places) {
+        const Tensor& gradient = dense_gradient(i, value);
+        filled &= gradient.buffer() == frames_[i]->bucket(b).buffer();
+      }
+    }
+    filled_buckets_[b] = filled;
+  }
 }
 
 // The rows of all replicas, each once, ascending; what they hold for one row is added up in the
@@ -439,29 +460,34 @@ void Replicas::sum_rows(size_t number) {
 
 // Into what the update is fed: replica 0's memory takes the sums.
 void Replicas::sum_gradients(const RunSettings& settings) {
-  const auto dense = [&](size_t g) {
-    return frames_[0]->value(replica_->graph.kept[g]).kind() != Kind::rows;
-  };
+  const auto dense = [&](int value) { return frames_[0]->value(value).kind() != Kind::rows; };
   for (size_t g = 0; g < graphs_.gradients; ++g) {
-    if (dense(g)) {
-      update_frame_->feed(g, gradient(0, g));
+    if (dense(replica_->graph.kept[g])) {
+      update_frame_->feed(g, dense_gradient(0, replica_->graph.kept[g]));
     } else {
       sum_rows(g);
     }
   }
   if (frames_.size() == 1) return;
+  find_filled_buckets();
   const int parts = 8;
   const auto add_part = [&](int part) {
-    for (size_t g = 0; g < graphs_.gradients; ++g) {
-      if (!dense(g)) continue;
-      if (options_.tree) {
-        add_tree(
-            frames_.size(), [&](size_t i) -> const Tensor& { return gradient(i, g); }, part, parts);
-        continue;
+    const auto add = [&](const auto& term) {
+      if (options_.tree) return add_tree(frames_.size(), term, part, parts);
+      for (size_t i = 1; i < frames_.size(); ++i) add_dense(term(0), term(i), part, parts);
+    };
+    const auto add_value = [&](int value) {
+      add([&](size_t i) -> const Tensor& { return dense_gradient(i, value); });
+    };
+    for (size_t b = 0; b < replica_->buckets.size(); ++b) {
+      if (filled_buckets_[b]) {
+        add([&](size_t i) -> const Tensor& { return frames_[i]->bucket(b); });
+      } else {
+        for (const auto& place : replica_->buckets[b].places) add_value(place.value);
       }
-      for (size_t i = 1; i < frames_.size(); ++i) {
-        add_dense(gradient(0, g), gradient(i, g), part, parts);
-      }
+    }
+    for (int value : alone_) {
+      if (dense(value)) add_value(value);
     }
   };
   if (Team* team = settings.team ? settings.team->team() : nullptr) {
@@ -528,6 +554,10 @@ void Replicas::drop_temporaries() {
 
 std::string Replicas::report() const {
   std::string text = "each device\n" + frames_[0]->report();
+  for (const Plan::Bucket& bucket : replica_->buckets) {
+    text += cat("  a bucket of ", bucket.places.size(), " gradients, ", bucket.elements,
+                " numbers of ", name_of(bucket.dtype), "\n");
+  }
   if (update_frame_) text += "update, once\n" + update_frame_->report();
   return text;
 }

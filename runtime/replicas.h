@@ -69,7 +69,8 @@ class Replicas {
   void exchange(int instruction);
   void sum_gradients(const RunSettings& settings);
   void sum_rows(size_t gradient);
-  const Tensor& gradient(size_t device, size_t number);  // a dense one
+  void find_filled_buckets();
+  const Tensor& dense_gradient(size_t device, int value);
   const Tensor& common_feed(int number);
   void merge_states(Scope& scope);
 
@@ -81,6 +82,8 @@ class Replicas {
   Options options_;
   std::vector<PassReport> passes_;
   std::vector<int> random_;           // instructions that draw numbers
+  std::vector<int> alone_;            // gradients in no bucket
+  std::vector<bool> filled_buckets_;  // by bucket: its gradients stand in it in this step
   std::vector<LocalStates> states_;   // by replica; replica 0 has none
   std::vector<int64_t> samples_;      // by replica
   std::vector<Tensor> loss_weights_;  // by replica: one element
@@ -88,7 +91,7 @@ class Replicas {
 
   // Kept between steps: a steady one asks for no memory.
   size_t placed_changes_ = 0;  // of all frames when the draws were placed
-  std::vector<int> met_;     // by replica: where it waits
+  std::vector<int> met_;       // by replica: where it waits
   std::vector<Tensor*> copies_;
   struct NamedRow {
     int64_t row;

@@ -100,8 +100,10 @@ std::vector<Knob> explain(const BuildStrategy& s) {
   knobs.push_back({"fuse_all_optimizer_ops", shown(s.fuse_all_optimizer_ops), always_on,
                    "the pass group_updates makes one instruction of the optimizer ops of a kind, "
                    "with equal bits"});
-  knobs.push_back({"fuse_all_reduce_ops", shown(s.fuse_all_reduce_ops), always_on,
-                   "all gradients are summed at one sync point"});
+  knobs.push_back(
+      {"fuse_all_reduce_ops", shown(s.fuse_all_reduce_ops), always_on,
+       "the pass bucket_gradients lets gradients stand one behind the other: one sum at "
+       "one sync point"});
   knobs.push_back({"sync_batch_norm", shown(s.sync_batch_norm), honoured,
                    "batch_norm takes the mean and variance of the whole batch"});
   const bool power = s.virtual_shards >= 0 && (s.virtual_shards & (s.virtual_shards - 1)) == 0;

@@ -67,6 +67,23 @@ TEST(PlanCheck, FindsAStateThatLosesItsLastVersion) {
               HasSubstr("does not end with its last version"));
 }
 
+TEST(PlanCheck, FindsGradientsThatOverlapInTheirBucket) {
+  Accumulating program;
+  Graph graph = lower(*program.program, {.feeds = {{"x", {.shape = {3}}}}, .fetches = {"y"}});
+  const int y = graph.fetches[0].value;
+  graph.fetches.clear();
+  graph.kept = {y};
+  const auto plan = make_plan(std::move(graph));
+  plan->buckets = {{.places = {{y, 16}}, .elements = 19}};
+  check_plan(*plan);
+  plan->buckets[0].elements = 18;
+  EXPECT_THAT(error_of([&] { check_plan(*plan); }), HasSubstr("smaller than what stands in it"));
+  plan->buckets[0] = {.places = {{y, 0}, {y, 16}}, .elements = 32};
+  EXPECT_THAT(error_of([&] { check_plan(*plan); }), HasSubstr("no place of its own"));
+  plan->buckets[0] = {.places = {{plan->graph.states[0].exit, 0}}, .elements = 16};
+  EXPECT_THAT(error_of([&] { check_plan(*plan); }), HasSubstr("no place of its own"));
+}
+
 TEST(Lower, AnOpThatNobodyKnowsIsNamedWithItsLine) {
   auto program = Program::create();
   program->global_block().insert_raw_op(0, {"no_such_op", {}, {}, {}}, SourceLine::here());

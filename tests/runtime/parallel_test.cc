@@ -174,6 +174,55 @@ TEST(DataParallel, RandomSizesLeaveNoMemoryBehind) {
   EXPECT_EQ(executor.arena_bytes(*net.main), 0u);
 }
 
+// What devices sum stands one behind the other; without the pass, each gradient by itself.
+TEST(DataParallel, BucketsDoNotChangeABit) {
+  Net net(two_layers);
+  std::vector<std::vector<Tensor>> ends;
+  for (const bool bucketed : {true, false}) {
+    Scope scope;
+    Executor executor;
+    RunOptions options{.scope = &scope};
+    executor.run(*net.startup, {}, {}, options);
+    if (!bucketed) options.passes_off = {"bucket_gradients"};
+    for (uint64_t i = 0; i < 3; ++i) {
+      executor.run_parallel(*net.main, split_feeds(batch(7, i), 3), {}, {}, options);
+    }
+    EXPECT_EQ(executor.report(*net.main).find("a bucket of 4 gradients") != std::string::npos,
+              bucketed);
+    ends.emplace_back();
+    for (const std::string& name : net.states)
+      ends.back().push_back(scope.find(name)->tensor().clone());
+  }
+  for (size_t i = 0; i < ends[0].size(); ++i) EXPECT_EQ(max_abs_diff(ends[0][i], ends[1][i]), 0);
+}
+
+// The program says one shape, the scope has another: its gradient fits no bucket.
+TEST(DataParallel, AParameterSetToAnotherShapeIsSummedByItself) {
+  Net net([]() -> Var& {
+    return layers::mean(layers::square(layers::fc(layers::data("x", {6}), {.size = 3})));
+  });
+  std::vector<std::vector<Tensor>> ends;
+  for (const int devices : {1, 2}) {
+    Scope scope;
+    Executor executor;
+    executor.run(*net.startup, {}, {}, {.scope = &scope});
+    for (const std::string& name : net.states) {
+      Tensor& state = scope.find(name)->tensor();
+      if (state.shape() == Shape{6, 3}) state = filled(DType::float32, {6, 5}, 0.25);
+      if (state.shape() == Shape{3}) state = filled(DType::float32, {5}, 0.25);
+    }
+    for (uint64_t i = 0; i < 2; ++i) {
+      const Feeds feeds{{"x", batch(4, i).at("x")}};
+      executor.run_parallel(*net.main, split_feeds(feeds, devices), {}, {}, {.scope = &scope});
+    }
+    ends.emplace_back();
+    for (const std::string& name : net.states)
+      ends.back().push_back(scope.find(name)->tensor().clone());
+  }
+  for (size_t i = 0; i < ends[0].size(); ++i)
+    EXPECT_LT(max_abs_diff(ends[0][i], ends[1][i]), 1e-6) << net.states[i];
+}
+
 TEST(DataParallel, MoreDevicesThanThreadsTakeTurns) {
   Net net(two_layers);
   std::vector<Feeds> batches;
