@@ -39,17 +39,19 @@ Frame::Frame(const Plan& plan)
   for (const Instruction& instruction : plan.instructions) {
     if (!instruction.cleared.empty()) set_aside_.resize(plan.slots.size());
   }
-  for (const Plan::Bucket& bucket : plan.buckets) {
-    const Tensor& all = buckets_.emplace_back(filled(bucket.dtype, {bucket.elements}, 0));
-    for (const auto& [value, first] : bucket.places) {
-      own_[plan.slot_of[value]].tensor() =
-          Tensor(bucket.dtype, facts_[value].shape, all.buffer(),
-                 static_cast<size_t>(first) * size_of(bucket.dtype));
-    }
-  }
   for (const auto& region : plan.regions) {
     regions_.push_back(std::make_unique<Frame>(*region.plan));
     regions_.back()->outer_ = this;
+  }
+}
+
+void Frame::make_buckets() {
+  for (const Plan::Bucket& bucket : plan_.buckets) {
+    const Tensor& all = buckets_.emplace_back(filled(bucket.dtype, {bucket.elements}, 0));
+    for (const auto& [value, first] : bucket.places) {
+      at(value).tensor() = Tensor(bucket.dtype, plan_.graph.values[value].info.shape, all.buffer(),
+                                  static_cast<size_t>(first) * size_of(bucket.dtype));
+    }
   }
 }
 
@@ -58,6 +60,7 @@ void Frame::begin(Scope& scope, const RunSettings& settings) {
   next_poll_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
   step_ = scope.step().load(std::memory_order_relaxed);
   bind_slots(scope);
+  if (buckets_.size() != plan_.buckets.size()) make_buckets();
   restart_iterations();
   if (entry_facts_changed()) segment_bound_.assign(segment_bound_.size(), false);
   segment_ = 0;
@@ -110,6 +113,7 @@ int Frame::advance() {
 
 size_t Frame::live_bytes() const {
   size_t bytes = live_bytes_;
+  for (const Tensor& bucket : buckets_) bytes += bucket.byte_size();
   for (const auto& region : regions_) {
     if (region) bytes += region->live_bytes();
   }
@@ -118,6 +122,7 @@ size_t Frame::live_bytes() const {
 
 size_t Frame::arena_bytes() const {
   size_t bytes = arena_ ? arena_->size() : 0;
+  for (const Tensor& bucket : buckets_) bytes += bucket.byte_size();
   for (const auto& region : regions_) {
     if (region) bytes += region->arena_bytes();
   }

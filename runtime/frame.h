@@ -112,6 +112,7 @@ class Frame : public RunContext {
     std::vector<Bound> instructions;
   };
 
+  void make_buckets();
   void bind_slots(Scope& scope);
   bool entry_facts_changed();
   void settle_segment(size_t index);

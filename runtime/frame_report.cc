@@ -58,6 +58,10 @@ std::string Frame::report() const {
   out << "memory\n  arena " << bytes_text(arena_bytes()) << " for values of " << bytes_text(values)
       << " (at most " << bytes_text(live_bytes()) << " at once), scratch "
       << bytes_text(scratch_bytes()) << "\n";
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    out << "  " << bytes_text(buckets_[b].byte_size()) << " of it a bucket of "
+        << plan_.buckets[b].places.size() << " gradients\n";
+  }
   std::stable_sort(owners.begin(), owners.end(),
                    [](const Owner& a, const Owner& b) { return a.bytes > b.bytes; });
   for (size_t i = 0; i < std::min(owners.size(), kOwnersShown); ++i) {

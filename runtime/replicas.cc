@@ -391,10 +391,6 @@ void Replicas::drop_temporaries() {
 
 std::string Replicas::report() const {
   std::string text = "each device\n" + frames_[0]->report();
-  for (const Plan::Bucket& bucket : replica_->buckets) {
-    text += cat("  a bucket of ", bucket.places.size(), " gradients, ", bucket.elements,
-                " numbers of ", name_of(bucket.dtype), "\n");
-  }
   if (update_frame_) text += "update, once\n" + update_frame_->report();
   return text;
 }
