@@ -1,0 +1,107 @@
+// Chooses layouts and implementations among those the library has.
+#ifdef TRIREME_HAVE_ONEDNN
+
+#include "cpu/onednn_conv_pass.h"
+
+namespace trireme::onednn {
+namespace {
+
+// Channels last where blocks of 16 would be filled up with zeros: 20 to 50 channels run 1.4 times
+// as fast so. Few image channels have kernels of their own.
+bool channels_innermost(const ConvSizes& s) {
+  const bool ragged = s.image_channels % 16 != 0 || s.map_channels % 16 != 0;
+  return s.groups == 1 && s.image_channels >= 16 && (ragged || s.channel_last);
+}
+
+// Channels last, the image's gradient is computed a vector of image channels at a time. Where
+// fewer than 7 in 10 lanes are filled, a product over all taps at once is ahead.
+bool wastes_lanes(const ConvSizes& s) {
+  const int64_t lanes = (s.image_channels + 15) / 16 * 16;
+  return channels_innermost(s) && 10 * s.image_channels < 7 * lanes &&
+         s.axes[0].size * s.axes[1].size > 1;
+}
+
+// Goes on to the next implementation of the library while `skip` says so of its name; stays with
+// the first where none is left but the reference loop.
+template <class Desc, class Skip>
+void choose_implementation(Desc& made, const Skip& skip) {
+  Desc next = made;
+  while (skip(std::string_view(next.impl_info_str()))) {
+    if (!next.next_impl() || is_reference(next.impl_info_str())) return;
+  }
+  made = next;
+}
+
+}  // namespace
+
+Tag given_layout(const ConvSizes& s, int64_t block) {
+  if (block == 0) return s.channel_last ? Tag::nhwc : Tag::nchw;
+  return block == 16 ? Tag::nChw16c : block == 8 ? Tag::nChw8c : Tag::nhwc;
+}
+
+Pass make_pass(const ConvSizes& s, ConvPass kind, int64_t images, bool winograd, bool as_given) {
+  const auto f32 = memory::data_type::f32;
+  const auto& [h, w] = s.axes;
+  const Tag liked = channels_innermost(s) && !winograd ? Tag::nhwc : Tag::any;
+  // Few image channels stay as they are: beside channels-last maps they are channels last, too.
+  const bool maps_innermost =
+      as_given && s.map_block != 0 && s.map_block == s.map_channels && s.map_channels % 16 != 0;
+  const auto layout = [&](int64_t block) {
+    if (block == 0 && maps_innermost) return Tag::nhwc;
+    return as_given && block != 0 ? given_layout(s, block) : liked;
+  };
+  const Desc image({images, s.groups * s.image_channels, h.image, w.image}, f32,
+                   layout(s.image_block));
+  const Desc map({images, s.groups * s.map_channels, h.map, w.map}, f32, layout(s.map_block));
+  const memory::dims sizes =
+      s.groups == 1 ? memory::dims{s.map_channels, s.image_channels, h.size, w.size}
+                    : memory::dims{s.groups, s.map_channels, s.image_channels, h.size, w.size};
+  const Desc filter(sizes, f32, Tag::any);
+  const memory::dims strides{h.stride, w.stride}, dilates{h.dilation - 1, w.dilation - 1},
+      begins{h.pad_begin, w.pad_begin}, ends{h.pad_end, w.pad_end};
+  const auto algorithm =
+      winograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
+  const dnnl::primitive_attr attr = own_scratchpad();
+  // What is asked for stays until an implementation is chosen: the library goes on from it.
+  const dnnl::convolution_forward::desc asked(dnnl::prop_kind::forward_training, algorithm, image,
+                                              filter, map, strides, dilates, begins, ends);
+  dnnl::convolution_forward::primitive_desc forward(asked, attr, engine());
+  if (kind == ConvPass::map) {
+    // Its newer kernels, for windows above 1 x 1 and channels last, lose up to 15% to the older.
+    choose_implementation(forward,
+                          [](std::string_view name) { return name.starts_with("brgconv:"); });
+    return {dnnl::convolution_forward(forward),
+            forward.src_desc(),
+            forward.dst_desc(),
+            forward.weights_desc(),
+            forward.scratchpad_desc(),
+            forward.impl_info_str()};
+  }
+  if (kind == ConvPass::image) {
+    const dnnl::convolution_backward_data::desc asked_back(algorithm, image, filter, map, strides,
+                                                           dilates, begins, ends);
+    dnnl::convolution_backward_data::primitive_desc made(asked_back, attr, engine(), forward);
+    if (wastes_lanes(s)) {
+      choose_implementation(made,
+                            [](std::string_view name) { return name.find("gemm") == name.npos; });
+    }
+    return {dnnl::convolution_backward_data(made),
+            made.diff_src_desc(),
+            made.diff_dst_desc(),
+            made.weights_desc(),
+            made.scratchpad_desc(),
+            made.impl_info_str()};
+  }
+  const dnnl::convolution_backward_weights::primitive_desc made(
+      {algorithm, image, filter, map, strides, dilates, begins, ends}, attr, engine(), forward);
+  return {dnnl::convolution_backward_weights(made),
+          made.src_desc(),
+          made.diff_dst_desc(),
+          made.diff_weights_desc(),
+          made.scratchpad_desc(),
+          made.impl_info_str()};
+}
+
+}  // namespace trireme::onednn
+
+#endif
