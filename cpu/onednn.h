@@ -43,6 +43,9 @@ enum class ConvPass {
   filter,  // from image and map: the gradient of its filter
 };
 
+// What every number of a map gets behind its sum: its channel's bias, and the relu of that.
+enum class ConvBehind { nothing, bias, bias_and_relu };
+
 // Whether the sizes go to Winograd's algorithm, and into how many slices of the batch a pass is
 // cut. By sizes alone: what is fastest was measured beforehand.
 bool takes_winograd(const ConvSizes& sizes);
@@ -53,13 +56,16 @@ int conv_slices(const ConvSizes& sizes, ConvPass pass);
 // w].
 class OnednnConv {
  public:
-  // Null, with the reason, when the library has only its reference loop for these sizes.
+  // Null, with the reason, when the library has only its reference loop for these sizes. Only
+  // ConvPass::map has something behind it.
   static std::unique_ptr<OnednnConv> make(const ConvSizes& sizes, ConvPass pass,
-                                          std::string* why_not);
+                                          std::string* why_not,
+                                          ConvBehind behind = ConvBehind::nothing);
   virtual ~OnednnConv() = default;
 
   struct Tensors {
     float *image = nullptr, *map = nullptr, *filter = nullptr;  // the pass's result is written
+    const float* bias = nullptr;                                // read where adds_bias()
   };
   virtual size_t scratch() const = 0;  // bytes that the phases share
   virtual int filter_pieces()
@@ -69,6 +75,9 @@ class OnednnConv {
   virtual void pack_filter(int piece, const Tensors& tensors, std::byte* scratch) = 0;
   virtual void run_slice(int slice, const Tensors& tensors, std::byte* scratch) = 0;
   virtual void sum_filter(int piece, const Tensors& tensors, std::byte* scratch) = 0;
+  // Whether running a slice does all that was asked for behind the map, with the bits of a loop
+  // over its result. Where it does not, the caller has to.
+  virtual bool adds_bias(int /*slice*/) const { return false; }
 };
 
 }  // namespace trireme

@@ -73,9 +73,10 @@ class Conv : public OnednnConv {
   // Every slice has its own objects: slices run on several threads at once.
   struct Slice {
     int64_t first = 0;  // image
-    Call call;          // image, map, filter, scratchpad
+    Call call;          // image, map, filter, scratchpad; bias where it is added
     Blocked image, map;
     size_t scratchpad = 0;
+    bool adds_bias = false;
   };
 
   ~Conv() override {
@@ -166,6 +167,7 @@ class Conv : public OnednnConv {
     slice.call.set(1, slice.map.before(map, map_space));
     slice.call.set(2, filter_of(index, tensors, scratch));
     slice.call.set(3, map_space + slice.map.bytes());
+    if (slice.adds_bias) slice.call.set(4, tensors.bias);
     slice.call.run();
     slice.image.after(image, image_space);
     slice.map.after(map, map_space);
@@ -189,6 +191,8 @@ class Conv : public OnednnConv {
     piece.reorder.set(kTo, tensors.filter + piece.plain);
     piece.reorder.run();
   }
+
+  bool adds_bias(int slice) const override { return slices_[static_cast<size_t>(slice)].adds_bias; }
 
  private:
   struct FilterPiece {
@@ -262,8 +266,8 @@ class Conv : public OnednnConv {
   std::vector<FilterPiece> pieces_;
 };
 
-std::unique_ptr<OnednnConv> make_conv(const ConvSizes& s, ConvPass kind, bool as_given,
-                                      std::string* why_not) {
+std::unique_ptr<OnednnConv> make_conv(const ConvSizes& s, ConvPass kind, ConvBehind behind,
+                                      bool as_given, std::string* why_not) {
   const OneThread one;
   const auto f32 = memory::data_type::f32;
   const Tag image = given_layout(s, s.image_block), map = given_layout(s, s.map_block);
@@ -275,10 +279,12 @@ std::unique_ptr<OnednnConv> make_conv(const ConvSizes& s, ConvPass kind, bool as
     const int64_t first = s.batch * i / count, last = s.batch * (i + 1) / count;
     auto made = passes.find(last - first);  // asking the library takes time, also the second time
     if (made == passes.end()) {
-      made =
-          passes
-              .emplace(last - first, make_pass(s, kind, last - first, takes_winograd(s), as_given))
-              .first;
+      const PassRequest request{.kind = kind,
+                                .images = last - first,
+                                .winograd = takes_winograd(s),
+                                .as_given = as_given,
+                                .behind = behind};
+      made = passes.emplace(last - first, make_pass(s, request)).first;
     }
     const Pass& pass = made->second;
     if (is_reference(pass.implementation.c_str())) {
@@ -296,11 +302,16 @@ std::unique_ptr<OnednnConv> make_conv(const ConvSizes& s, ConvPass kind, bool as
     const int map_argument = kind == ConvPass::map ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST;
     Conv::Slice slice;
     slice.first = first;
-    slice.call =
-        Call(pass.primitive, {{image_argument, pass.image},
-                              {map_argument, pass.map},
-                              {filter_last ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, pass.filter},
-                              {DNNL_ARG_SCRATCHPAD, pass.scratchpad}});
+    std::vector<std::pair<int, Desc>> operands{
+        {image_argument, pass.image},
+        {map_argument, pass.map},
+        {filter_last ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, pass.filter},
+        {DNNL_ARG_SCRATCHPAD, pass.scratchpad}};
+    slice.adds_bias = pass.adds_bias;
+    if (pass.adds_bias) {
+      operands.emplace_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, bias_layout(s));
+    }
+    slice.call = Call(pass.primitive, operands);
     slice.image = Blocked(Desc(pass.image.dims(), f32, image), pass.image, kind == ConvPass::image);
     slice.map = Blocked(Desc(pass.map.dims(), f32, map), pass.map, kind == ConvPass::map);
     slice.scratchpad = pass.scratchpad.get_size();
@@ -314,7 +325,7 @@ std::unique_ptr<OnednnConv> make_conv(const ConvSizes& s, ConvPass kind, bool as
 double onednn_making_ms() { return static_cast<double>(making_ns.load()) * 1e-6; }
 
 std::unique_ptr<OnednnConv> OnednnConv::make(const ConvSizes& s, ConvPass pass,
-                                             std::string* why_not) {
+                                             std::string* why_not, ConvBehind behind) {
   const MakingTime time;
   if (s.batch == 0) {
     if (why_not) *why_not = "the batch is empty";
@@ -323,7 +334,7 @@ std::unique_ptr<OnednnConv> OnednnConv::make(const ConvSizes& s, ConvPass pass,
   if (pass == ConvPass::filter && takes_taps(s)) return make_conv_taps(s);
   const auto attempt = [&](bool as_given) -> std::unique_ptr<OnednnConv> {
     try {
-      return make_conv(s, pass, as_given, why_not);
+      return make_conv(s, pass, behind, as_given, why_not);
     } catch (const dnnl::error& e) {
       if (e.status != dnnl_unimplemented) throw InternalError(std::string("oneDNN: ") + e.what());
       if (why_not) *why_not = "oneDNN has no kernel for these sizes";
@@ -343,7 +354,7 @@ std::unique_ptr<OnednnConv> OnednnConv::make(const ConvSizes& s, ConvPass pass,
 namespace trireme {
 
 double onednn_making_ms() { return 0; }
-std::unique_ptr<OnednnConv> OnednnConv::make(const ConvSizes&, ConvPass, std::string*) {
+std::unique_ptr<OnednnConv> OnednnConv::make(const ConvSizes&, ConvPass, std::string*, ConvBehind) {
   throw InternalError("a convolution on oneDNN was chosen, and oneDNN is not built in");
 }
 

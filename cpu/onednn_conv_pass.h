@@ -14,12 +14,22 @@ struct Pass {
   dnnl::primitive primitive;
   Desc image, map, filter, scratchpad;
   std::string implementation;
+  bool adds_bias = false;  // and its relu where that was asked for
 };
 
 // How the images that are handed in lie in memory.
 Tag given_layout(const ConvSizes& sizes, int64_t block);
 
+// [1, channels of the map, 1, 1]: as the library reads the bias.
+Desc bias_layout(const ConvSizes& sizes);
+
 // `as_given`: images in blocks are taken as they are, others as the library likes them.
-Pass make_pass(const ConvSizes& sizes, ConvPass kind, int64_t images, bool winograd, bool as_given);
+struct PassRequest {
+  ConvPass kind = ConvPass::map;
+  int64_t images = 0;
+  bool winograd = false, as_given = false;
+  ConvBehind behind = ConvBehind::nothing;
+};
+Pass make_pass(const ConvSizes& sizes, const PassRequest& request);
 
 }  // namespace trireme::onednn

@@ -304,10 +304,8 @@ std::optional<BoundKernel> onednn_forward(const KernelSite& site, const Kind& ki
                   .map = kind.transposed ? input : out,
                   .filter = filter};
   if (site.schema().find_input("Bias") && site.has("Bias")) {
-    at.after = [shape = bias_of(site, conv, kind), bias = site.position("Bias"), out](
-                   const KernelArgs& k, int64_t first, int64_t last) {
-      add_bias(shape, k.in<float>(bias), k.out<float>(out), first, last);
-    };
+    at.bias = site.position("Bias");
+    at.sums = bias_of(site, conv, kind);
   }
   BoundKernel made;
   const ConvPass pass = kind.transposed ? ConvPass::image : ConvPass::map;

@@ -50,12 +50,16 @@ void add_phase(BoundKernel& kernel, KernelFn run, int parts) {
 
 bool add_conv_phases(const ConvShape& shape, ConvPass pass, const ConvOperands& at,
                      BoundKernel& kernel, std::string* why_not) {
-  const std::shared_ptr<OnednnConv> conv = OnednnConv::make(sizes_of(shape), pass, why_not);
+  const ConvBehind behind = at.bias < 0 || pass != ConvPass::map ? ConvBehind::nothing
+                            : at.sums.relu                       ? ConvBehind::bias_and_relu
+                                                                 : ConvBehind::bias;
+  const std::shared_ptr<OnednnConv> conv = OnednnConv::make(sizes_of(shape), pass, why_not, behind);
   if (!conv) return false;
   const auto tensors = [at, pass](const KernelArgs& k) {
     return OnednnConv::Tensors{.image = operand(k, at.image, pass == ConvPass::image),
                                .map = operand(k, at.map, pass == ConvPass::map),
-                               .filter = operand(k, at.filter, pass == ConvPass::filter)};
+                               .filter = operand(k, at.filter, pass == ConvPass::filter),
+                               .bias = at.bias < 0 ? nullptr : k.in<float>(at.bias)};
   };
   kernel.scratch = std::max(kernel.scratch, conv->scratch());
   if (const int pieces = conv->filter_pieces(); pieces > 0) {
@@ -72,11 +76,14 @@ bool add_conv_phases(const ConvShape& shape, ConvPass pass, const ConvOperands& 
   const int slices = conv->slices();
   add_phase(
       kernel,
-      [conv, tensors, slices, batch = shape.batch, after = at.after](const KernelArgs& k) {
+      [conv, tensors, slices, pass, batch = shape.batch, sums = at.sums](const KernelArgs& k) {
         const auto [begin, end] = k.range(slices);
+        const OnednnConv::Tensors given = tensors(k);
         for (int64_t i = begin; i < end; ++i) {
-          conv->run_slice(static_cast<int>(i), tensors(k), k.scratch);
-          if (after) after(k, batch * i / slices, batch * (i + 1) / slices);
+          conv->run_slice(static_cast<int>(i), given, k.scratch);
+          if (!given.bias || conv->adds_bias(static_cast<int>(i))) continue;
+          add_bias(sums, given.bias, pass == ConvPass::map ? given.map : given.image,
+                   batch * i / slices, batch * (i + 1) / slices);
         }
       },
       slices);

@@ -8,10 +8,10 @@
 namespace trireme {
 
 // Which operands of a kernel hold the tensors of one pass; the pass's result is an output, the
-// others are inputs. `after` runs behind each slice with its images; may be empty.
+// others are inputs. With a bias, the result gets it as `sums` says, and its relu.
 struct ConvOperands {
-  int image = -1, map = -1, filter = -1;
-  std::function<void(const KernelArgs&, int64_t first, int64_t last)> after;
+  int image = -1, map = -1, filter = -1, bias = -1;
+  ChannelBias sums;
 };
 
 // Appends the pass's phases; false, with the reason, when oneDNN has nothing for it. Two spatial
