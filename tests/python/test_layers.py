@@ -165,3 +165,16 @@ def test_star_import_brings_every_layer():
     names = {}
     exec('from paddle.fluid.layers import *', names)
     assert {'fc', 'relu', 'elementwise_add', 'piecewise_decay', 'sequence_pool'} <= set(names)
+
+
+def test_an_error_in_a_layer_made_of_an_op_names_the_users_line():
+    main = fluid.Program()
+    with fluid.program_guard(main, fluid.Program()):
+        x = fluid.data('x', [None, 4])
+        y = fluid.layers.log(x)  # the line
+    fluid.set_flags({'FLAGS_check_nan_inf': True})
+    try:
+        with pytest.raises(RuntimeError, match=r'test_layers.py:\d+ .*\n.*y = fluid.layers.log\(x\)  # the line'):
+            fluid.Executor(fluid.CPUPlace()).run(main, feed={'x': -np.ones((1, 4), 'float32')}, fetch_list=[y])
+    finally:
+        fluid.set_flags({'FLAGS_check_nan_inf': False})

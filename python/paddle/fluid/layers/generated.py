@@ -70,7 +70,9 @@ def make_layer(op_type, name=None):
         return results[0] if len(results) == 1 else tuple(results)
 
     scope = dict(defaults, _call=call)
-    exec(source, scope)  # a real signature: positional arguments, help() and errors as for any def
+    # A real signature: positional arguments, help() and errors as for any def. Its file is one of
+    # the package's, so that the user's line is the call's.
+    exec(compile(source, __file__, 'exec'), scope)
     function = scope[name or op_type]
     function.__doc__ = _documentation(row, slots, names)
     function.__module__ = __name__
