@@ -105,6 +105,7 @@ def test_wrong_rates_are_type_errors():
 
 
 def test_append_lars_gives_every_parameter_a_rate_of_its_own():
+    fluid.default_startup_program().random_seed = 7
     x = fluid.layers.data(name='x', shape=[3])
     hidden = fluid.layers.fc(x, 4, param_attr=fluid.ParamAttr(name='w', learning_rate=0.5), bias_attr=False)
     loss = fluid.layers.mean(fluid.layers.fc(hidden, 2, param_attr='v', bias_attr=False))
