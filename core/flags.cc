@@ -18,6 +18,7 @@
 
 #include "core/error.h"
 #include "core/text.h"
+#include "core/warning.h"
 
 namespace trireme {
 namespace {
@@ -147,6 +148,7 @@ std::vector<FlagRow> rows() {
 struct Entry {
   Flag flag;
   double least;
+  bool given = false;  // by the user, be it to its default
 };
 
 struct Table {
@@ -363,6 +365,7 @@ void set_flag(std::string_view name, const FlagValue& value) {
   }
   check_value(entry, *typed);
   entry.flag.value = *typed;
+  entry.given = true;
   if (entry.flag.name == "selected_gpus") table().selected_gpus_read = selected_gpus_variable();
   flag_edits.fetch_add(1, std::memory_order_release);
 }
@@ -380,6 +383,7 @@ void read_flags_from_environment() {
     }
     check_value(entry, *value);
     entry.flag.value = *value;
+    entry.given = true;
     if (name == "selected_gpus") table().selected_gpus_read = text;
   }
   flag_edits.fetch_add(1, std::memory_order_release);
@@ -484,15 +488,44 @@ int cpu_num() {
   return static_cast<int>(*value);
 }
 
+namespace {
+
+constexpr int kMostThreads = 1024;  // more would be a slip of the hand
+
+// OMP_NUM_THREADS may be a list, one number for each level of nesting: the first counts.
+std::optional<int64_t> threads_of_openmp() {
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  if (!text || !*text) return std::nullopt;
+  std::string_view list = text;
+  const std::optional<int64_t> given = parse_whole(next_item(list));
+  if (!given || *given < 1) {
+    warn_once(cat("the environment variable OMP_NUM_THREADS is '", text,
+                  "', not a number of threads: all cores are used"));
+    return std::nullopt;
+  }
+  return given;
+}
+
+// What the user said, if anything.
+std::optional<int64_t> threads_asked_for() {
+  {
+    const std::lock_guard lock(table().mutex);
+    const Entry& entry = entry_of("paddle_num_threads");
+    if (entry.given) return std::get<int64_t>(entry.flag.value);
+  }
+  return threads_of_openmp();
+}
+
+}  // namespace
+
 int num_threads() {
   static Remembered<int> known;
   return known.get([] {
-    // The original's default of 1 counts as unset: nobody asks for one core by writing the default.
-    const int64_t flag = std::get<int64_t>(get_flag("paddle_num_threads"));
-    if (flag > 1) return static_cast<int>(flag);
-    if (const char* text = std::getenv("OMP_NUM_THREADS")) {
-      const int given = std::atoi(text);
-      if (given > 0) return given;
+    if (const std::optional<int64_t> asked = threads_asked_for()) {
+      if (*asked > kMostThreads) {
+        warn_once(cat(*asked, " threads are asked for: ", kMostThreads, " are used"));
+      }
+      return static_cast<int>(std::min<int64_t>(*asked, kMostThreads));
     }
     cpu_set_t mask;
     if (sched_getaffinity(0, sizeof(mask), &mask) == 0) return std::max(1, CPU_COUNT(&mask));
