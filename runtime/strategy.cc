@@ -1,5 +1,8 @@
 #include "runtime/strategy.h"
 
+#include <algorithm>
+
+#include "compile/pipeline.h"
 #include "core/error.h"
 #include "core/text.h"
 
@@ -20,6 +23,9 @@ std::string shown(GradientScaleStrategy value) {
          : value == GradientScaleStrategy::one            ? "One"
                                                           : "Customized";
 }
+std::string shown(UseDevice value) {
+  return value == UseDevice::cpu ? "CPU" : value == UseDevice::cuda ? "CUDA" : "XPU";
+}
 template <class Range>
 std::string shown_list(const Range& values) {
   return "[" + join(values) + "]";
@@ -34,6 +40,7 @@ constexpr const char* kNormalisation =
     "bits";
 constexpr const char* kGpuOnly = "only GPU engines have this part";
 constexpr const char* kOneProcess = "training by several processes is not there yet";
+constexpr const char* kPlaceDecides = "the executor's place and the places of the program decide";
 
 // A knob that cannot be had when `asked`, and has nothing to do otherwise.
 Knob refused_if(std::string name, std::string value, bool asked, std::string why) {
@@ -41,9 +48,25 @@ Knob refused_if(std::string name, std::string value, bool asked, std::string why
           std::move(why)};
 }
 
+// A number that no engine can make sense of, or nothing.
+std::optional<Knob> out_of_range(std::string name, int value, int least) {
+  if (value >= least) return std::nullopt;
+  return Knob{std::move(name), shown(value), KnobUse::refused, cat("it must be at least ", least),
+              true};
+}
+
+// Strategies are saved as lines of words.
+bool has_blank(const std::string& word) {
+  return word.empty() || word.find_first_of(std::string_view(" \t\r\n\0", 5)) != word.npos;
+}
+
 void refuse(const std::vector<Knob>& knobs, std::string_view strategy) {
   for (const Knob& knob : knobs) {
     if (knob.use != KnobUse::refused) continue;
+    if (knob.meaningless) {
+      throw Error(cat(strategy, ".", knob.name, " is ", knob.value, ": ", knob.why))
+          .fix(cat("set ", knob.name, " to a value that fits, or leave it at its default"));
+    }
     throw Error(ErrorKind::unimplemented,
                 cat(strategy, ".", knob.name, " = ", knob.value, ": ", knob.why))
         .fix(cat("leave ", knob.name, " at its default"));
@@ -81,8 +104,13 @@ std::vector<Knob> explain(const BuildStrategy& s) {
   knobs.push_back(
       {"gradient_scale_strategy", shown(s.gradient_scale_strategy), honoured,
        "CoeffNumDevice weights each device by its share of what the loss averages over"});
-  knobs.push_back({"debug_graphviz_path", shown(s.debug_graphviz_path), honoured,
-                   "the graph before and after the passes is written there"});
+  const bool in_a_line = s.debug_graphviz_path.find_first_of(std::string_view("\n\0", 2)) ==
+                         s.debug_graphviz_path.npos;
+  knobs.push_back({"debug_graphviz_path", shown(s.debug_graphviz_path),
+                   in_a_line ? honoured : refused,
+                   in_a_line ? "the graph before and after the passes is written there"
+                             : "a path has no line breaks and no zero bytes",
+                   !in_a_line});
   knobs.push_back({"enable_sequential_execution", shown(s.enable_sequential_execution), always_on,
                    "instructions run in program order"});
   knobs.push_back({"remove_unnecessary_lock", shown(s.remove_unnecessary_lock), always_on,
@@ -115,6 +143,15 @@ std::vector<Knob> explain(const BuildStrategy& s) {
     knobs.push_back(refused_if("virtual_shards", shown(s.virtual_shards), true,
                                "shards are summed as a binary tree: give 0, 2, 4, 8, ..."));
   }
+  const std::vector<std::string> passes = pass_names();
+  const auto unknown = std::ranges::find_if(s.passes_off, [&](const std::string& name) {
+    return std::ranges::find(passes, name) == passes.end();
+  });
+  knobs.push_back(
+      {"passes_off", shown_list(s.passes_off), unknown == s.passes_off.end() ? honoured : refused,
+       unknown == s.passes_off.end() ? "these passes do not run; numbers stay the same"
+                                     : cat("there is no pass ", *unknown, ", only ", join(passes)),
+       unknown != s.passes_off.end()});
   knobs.push_back({"memory_optimize", shown(s.memory_optimize), always_on,
                    "values share one arena by their lifetimes"});
   knobs.push_back({"enable_inplace", shown(s.enable_inplace), always_on,
@@ -125,19 +162,31 @@ std::vector<Knob> explain(const BuildStrategy& s) {
                    always_on, "the update runs after all gradients"});
   knobs.push_back({"cache_runtime_context", shown(s.cache_runtime_context), always_on,
                    "a bound plan looks nothing up"});
-  knobs.push_back({"mkldnn_enabled_op_types", shown_list(s.mkldnn_enabled_op_types), not_needed,
-                   "kernels are chosen by shape, the same for every program"});
-  knobs.push_back(
-      refused_if("num_trainers", shown(s.num_trainers), s.num_trainers != 1, kOneProcess));
-  knobs.push_back(refused_if("trainer_id", shown(s.trainer_id), s.trainer_id != 0, kOneProcess));
+  const bool types = std::ranges::none_of(s.mkldnn_enabled_op_types, has_blank);
+  knobs.push_back(refused_if("mkldnn_enabled_op_types", shown_list(s.mkldnn_enabled_op_types),
+                             !types,
+                             types ? "kernels are chosen by shape, the same for every program"
+                                   : "an op's type is a word like conv2d"));
+  const auto number = [&](const char* name, int value, int least, Knob usual) {
+    knobs.push_back(out_of_range(name, value, least).value_or(std::move(usual)));
+  };
+  number("num_trainers", s.num_trainers, 1,
+         refused_if("num_trainers", shown(s.num_trainers), s.num_trainers != 1, kOneProcess));
+  number("trainer_id", s.trainer_id, 0,
+         refused_if("trainer_id", shown(s.trainer_id), s.trainer_id != 0, kOneProcess));
+  const bool words = std::ranges::none_of(s.trainers_endpoints, has_blank);
   knobs.push_back(refused_if("trainers_endpoints", shown_list(s.trainers_endpoints),
-                             s.trainers_endpoints.size() > 1, kOneProcess));
-  knobs.push_back({"nccl_comm_num", shown(s.nccl_comm_num), not_needed, kGpuOnly});
-  knobs.push_back({"bkcl_comm_num", shown(s.bkcl_comm_num), not_needed, kGpuOnly});
+                             s.trainers_endpoints.size() > 1 || !words,
+                             words ? kOneProcess : "an endpoint is a word like 127.0.0.1:6170"));
+  number("nccl_comm_num", s.nccl_comm_num, 1,
+         {"nccl_comm_num", shown(s.nccl_comm_num), not_needed, kGpuOnly});
+  number("bkcl_comm_num", s.bkcl_comm_num, 1,
+         {"bkcl_comm_num", shown(s.bkcl_comm_num), not_needed, kGpuOnly});
   knobs.push_back(
       {"use_hierarchical_allreduce", shown(s.use_hierarchical_allreduce), not_needed, kGpuOnly});
-  knobs.push_back({"hierarchical_allreduce_inter_nranks",
-                   shown(s.hierarchical_allreduce_inter_nranks), not_needed, kGpuOnly});
+  number("hierarchical_allreduce_inter_nranks", s.hierarchical_allreduce_inter_nranks, 0,
+         {"hierarchical_allreduce_inter_nranks", shown(s.hierarchical_allreduce_inter_nranks),
+          not_needed, kGpuOnly});
   knobs.push_back({"is_distribution", shown(s.is_distribution), not_needed,
                    "whether a program sends and receives is read off its ops"});
   knobs.push_back(
@@ -153,9 +202,10 @@ std::vector<Knob> explain(const BuildStrategy& s) {
 std::vector<Knob> explain(const ExecutionStrategy& s) {
   using enum KnobUse;
   return {
-      {"num_threads", shown(s.num_threads), honoured,
-       s.num_threads == 0 ? "all cores this process may use"
-                          : "at most so many threads, over all devices"},
+      out_of_range("num_threads", s.num_threads, 0)
+          .value_or(Knob{"num_threads", shown(s.num_threads), honoured,
+                         s.num_threads == 0 ? "all cores this process may use"
+                                            : "at most so many threads, over all devices"}),
       {"num_iteration_per_drop_scope", shown(s.num_iteration_per_drop_scope), not_needed,
        "nothing piles up between runs"},
       refused_if("num_iteration_per_run", shown(s.num_iteration_per_run),
@@ -167,17 +217,14 @@ std::vector<Knob> explain(const ExecutionStrategy& s) {
       {"use_experimental_executor", shown(s.use_experimental_executor), not_needed,
        "there is one executor"},
       refused_if("_dry_run", shown(s.dry_run), s.dry_run,
-                 "a run without computing is not there yet"),
+                 "a run that computes nothing has nothing to fetch; CompiledProgram.memory plans "
+                 "without running"),
+      {"use_cuda", shown(s.use_device == UseDevice::cuda), not_needed, kPlaceDecides},
+      {"_use_device", shown(s.use_device), not_needed, kPlaceDecides},
   };
 }
 
 void check(const BuildStrategy& strategy) { refuse(explain(strategy), "BuildStrategy"); }
-void check(const ExecutionStrategy& strategy) {
-  refuse(explain(strategy), "ExecutionStrategy");
-  if (strategy.num_threads < 0) {
-    throw Error(cat("ExecutionStrategy.num_threads is ", strategy.num_threads))
-        .fix("give the most threads to use, or 0 for all cores");
-  }
-}
+void check(const ExecutionStrategy& strategy) { refuse(explain(strategy), "ExecutionStrategy"); }
 
 }  // namespace trireme

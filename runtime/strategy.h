@@ -11,6 +11,7 @@ namespace trireme {
 
 enum class ReduceStrategy { all_reduce = 0, reduce = 1, no_reduce = 2 };
 enum class GradientScaleStrategy { coeff_num_device = 0, one = 1, customized = 2 };
+enum class UseDevice { cpu = 0, cuda = 1, xpu = 2 };
 
 struct BuildStrategy {
   ReduceStrategy reduce_strategy = ReduceStrategy::all_reduce;
@@ -31,6 +32,8 @@ struct BuildStrategy {
   // Of this engine: a batch is cut into this many shards whatever the number of devices, so that
   // 1, 2, 4 and 8 devices give equal bits. 0: one shard per device.
   int virtual_shards = 0;
+  // Of this engine: passes of the compiler that do not run; pass_names() lists them.
+  std::vector<std::string> passes_off;
   std::optional<bool> memory_optimize;
   bool enable_inplace = true;
   bool enable_addto = false;
@@ -58,6 +61,7 @@ struct ExecutionStrategy {
   bool allow_op_delay = false;
   bool use_experimental_executor = true;
   bool dry_run = false;
+  UseDevice use_device = UseDevice::cuda;  // 1.8 calls it use_cuda
 };
 
 // What a knob does here.
@@ -74,6 +78,7 @@ struct Knob {
   std::string value;  // as it stands in the strategy
   KnobUse use;
   std::string why;
+  bool meaningless = false;  // refused because no engine could make sense of the value
 };
 // All fields as "name = value" lines, and back; an Error names a line that is not one.
 std::string to_text(const BuildStrategy& build, const ExecutionStrategy& exec);

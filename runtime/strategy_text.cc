@@ -1,6 +1,6 @@
 // Strategies as text, for files.
-#include <algorithm>
 #include <charconv>
+#include <limits>
 #include <sstream>
 
 #include "core/error.h"
@@ -29,6 +29,7 @@ void each_field(BuildStrategy& s, const Visit& visit) {
   visit("build.fuse_all_reduce_ops", s.fuse_all_reduce_ops);
   visit("build.sync_batch_norm", s.sync_batch_norm);
   visit("build.virtual_shards", s.virtual_shards);
+  visit("build.passes_off", s.passes_off);
   visit("build.memory_optimize", s.memory_optimize);
   visit("build.enable_inplace", s.enable_inplace);
   visit("build.enable_addto", s.enable_addto);
@@ -57,6 +58,7 @@ void each_field(ExecutionStrategy& s, const Visit& visit) {
   visit("exec.allow_op_delay", s.allow_op_delay);
   visit("exec.use_experimental_executor", s.use_experimental_executor);
   visit("exec.dry_run", s.dry_run);
+  visit("exec.use_device", s.use_device);
 }
 
 std::string written(bool value) { return value ? "1" : "0"; }
@@ -65,6 +67,7 @@ std::string written(const std::string& value) { return value; }
 std::string written(const std::optional<bool>& value) { return value ? written(*value) : ""; }
 std::string written(ReduceStrategy value) { return written(static_cast<int>(value)); }
 std::string written(GradientScaleStrategy value) { return written(static_cast<int>(value)); }
+std::string written(UseDevice value) { return written(static_cast<int>(value)); }
 template <class List>
 std::string written(const List& values) {
   return join(values, " ");
@@ -87,7 +90,7 @@ void take(const std::string& name, const std::string& text, bool& value) {
   value = number(name, text, 0, 1) != 0;
 }
 void take(const std::string& name, const std::string& text, int& value) {
-  value = number(name, text, -1, 1 << 20);
+  value = number(name, text, std::numeric_limits<int>::min(), std::numeric_limits<int>::max());
 }
 void take(const std::string&, const std::string& text, std::string& value) { value = text; }
 void take(const std::string& name, const std::string& text, std::optional<bool>& value) {
@@ -99,6 +102,9 @@ void take(const std::string& name, const std::string& text, ReduceStrategy& valu
 }
 void take(const std::string& name, const std::string& text, GradientScaleStrategy& value) {
   value = static_cast<GradientScaleStrategy>(number(name, text, 0, 2));
+}
+void take(const std::string& name, const std::string& text, UseDevice& value) {
+  value = static_cast<UseDevice>(number(name, text, 0, 2));
 }
 template <class List>
 void take(const std::string&, const std::string& text, List& values) {
@@ -112,9 +118,7 @@ void take(const std::string&, const std::string& text, List& values) {
 std::string to_text(const BuildStrategy& build, const ExecutionStrategy& exec) {
   std::string text;
   const auto write = [&](const char* name, const auto& value) {
-    std::string line = written(value);
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    text += cat(name, " = ", line, "\n");
+    text += cat(name, " = ", written(value), "\n");
   };
   BuildStrategy build_copy = build;
   ExecutionStrategy exec_copy = exec;

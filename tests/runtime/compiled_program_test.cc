@@ -148,8 +148,8 @@ TEST(CompiledProgram, APersistableFedByADictGoesToEveryDevice) {
 }
 
 TEST(Strategy, EveryFieldHasAnAnswerAndRefusalsSayWhy) {
-  EXPECT_EQ(explain(BuildStrategy()).size(), 33u);
-  EXPECT_EQ(explain(ExecutionStrategy()).size(), 7u);
+  EXPECT_EQ(explain(BuildStrategy()).size(), 34u);
+  EXPECT_EQ(explain(ExecutionStrategy()).size(), 9u);
   for (const Knob& knob : explain(BuildStrategy())) {
     EXPECT_FALSE(knob.why.empty()) << knob.name;
     EXPECT_NE(knob.use, KnobUse::refused) << knob.name << ": a default must be possible";
