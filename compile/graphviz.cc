@@ -115,18 +115,35 @@ class DotText {
 
 constexpr std::chrono::seconds kDrawing(20);  // large graphs take dot minutes
 
-bool ended_well(pid_t child) {
+bool ended_well(pid_t child, const std::function<void()>& poll) {
   const auto end = std::chrono::steady_clock::now() + kDrawing;
   int status = 0;
+  const auto stop = [&] {
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+  };
   while (waitpid(child, &status, WNOHANG) == 0) {
+    try {
+      if (poll) poll();
+    } catch (...) {
+      stop();
+      throw;
+    }
     if (std::chrono::steady_clock::now() > end) {
-      kill(child, SIGKILL);
-      waitpid(child, &status, 0);
+      stop();
       return false;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return status == 0;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  try {
+    write_file(path, text);
+  } catch (Error& e) {
+    throw e.fix("set BuildStrategy.debug_graphviz_path to a path that can be written, or to ''");
+  }
 }
 
 }  // namespace
@@ -135,9 +152,11 @@ std::string to_dot(const Graph& graph, const std::string& title) {
   return DotText().run(graph, title);
 }
 
-void draw_graph(const Graph& graph, const std::string& path) {
-  const std::string dot = path + ".dot", svg = path + ".svg";
-  write_file(dot, to_dot(graph, std::filesystem::path(path).filename().string()));
+void draw_graph(const Graph& graph, const std::string& path, const std::function<void()>& poll) {
+  // A path that begins with a dash would be an option of dot.
+  const std::string from = path.starts_with('-') ? "./" + path : path;
+  const std::string dot = from + ".dot", svg = from + ".svg";
+  write_text(dot, to_dot(graph, std::filesystem::path(path).filename().string()));
   std::vector<std::string> words = {"dot", "-Tsvg", dot, "-o", svg};
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -149,7 +168,7 @@ void draw_graph(const Graph& graph, const std::string& path) {
                   "graphviz)"));
     return;
   }
-  if (!ended_well(child)) {
+  if (!ended_well(child, poll)) {
     warn_once(cat("debug_graphviz_path: dot did not draw ", dot, " within ", kDrawing.count(),
                   " s; the text is there"));
   }

@@ -47,9 +47,9 @@ std::vector<PassReport> run_passes(Graph& graph, const std::vector<std::string>&
   for (const Pass& pass : kPipeline) {
     if (std::find(off.begin(), off.end(), pass.name) != off.end()) continue;
     const size_t before = graph.nodes.size();
-    pass.run(graph);
+    const bool changed = pass.run(graph);
     if (check) check_graph(graph, pass.name);
-    reports.push_back({pass.name, before, graph.nodes.size()});
+    reports.push_back({pass.name, before, graph.nodes.size(), changed});
   }
   run_inner_passes(graph, off);
   if (check) check_graph(graph, "after the passes of sub-blocks");

@@ -16,6 +16,7 @@ struct Pass {
 struct PassReport {
   std::string name;
   size_t nodes_before = 0, nodes_after = 0;
+  bool changed = false;
 };
 
 std::vector<std::string> pass_names();

@@ -18,7 +18,8 @@ namespace {
 // magic, version, then sections until the end: name, size, hash, bytes.
 constexpr std::string_view kMagic = "TRIREME\x01";
 constexpr uint32_t kVersion = 1;
-constexpr uint64_t kLargestText = uint64_t{1} << 30;
+constexpr uint64_t kLargestText = uint64_t{1} << 40;  // what is not in the file is not read either
+constexpr int64_t kMostElements = int64_t{1} << 40;
 constexpr uint32_t kMostItems = 1 << 16;
 
 void put_text(ByteSink& to, std::string_view text) {
@@ -145,11 +146,16 @@ PlanSignature::Feed read_feed(ByteSource& from) {
   const auto dtype = dtype_from_wire(static_cast<int>(from.read<uint32_t>("a feed's type")));
   if (!dtype) throw from.error("a feed of unknown type");
   feed.dtype = *dtype;
+  int64_t elements = 1;
   const auto rank = from.read<uint32_t>("a feed's rank");
   if (rank > kMaxRank) throw from.error(cat("a feed of ", rank, " dimensions"));
   for (uint32_t d = 0; d < rank; ++d) {
     const auto extent = from.read<int64_t>("an extent");
     if (extent < 0 || extent > (int64_t{1} << 40)) throw from.error(cat("an extent of ", extent));
+    if (extent > 0 && elements > kMostElements / extent) {
+      throw from.error(cat("a feed of more than ", kMostElements, " elements"));
+    }
+    elements *= std::max<int64_t>(extent, 1);
     feed.shape.push_back(extent);
   }
   for (uint32_t levels = get_count(from, "LoD levels"); levels > 0; --levels) {
@@ -194,7 +200,15 @@ std::string parameter_section(const Program& program, const Scope& scope, bool w
   std::vector<std::pair<std::string, const Variable*>> held;
   for (const Var* var : saved_vars(program)) {
     const Variable* variable = scope.find(var->name());
-    if (variable && variable->initialized()) held.emplace_back(var->name(), variable);
+    if (variable && variable->initialized()) {
+      held.emplace_back(var->name(), variable);
+    } else if (whole && var->is_parameter()) {
+      throw Error(ErrorKind::precondition,
+                  cat("the parameter ", var->name(), " holds no value in this scope"))
+          .fix(
+              "run the startup program first, give the scope where it ran, or save with "
+              "parameters=False");
+    }
   }
   sink.write_number(static_cast<uint32_t>(held.size()));
   for (const auto& [name, variable] : held) {
@@ -235,13 +249,14 @@ void copy_variables(const Scope& from, Scope& to) {
 }
 
 std::vector<Tensor> prove(CompiledProgram& compiled, const Scope& scope, const Feeds& feeds,
-                          const std::vector<std::string>& fetches) {
+                          const std::vector<std::string>& fetches,
+                          const std::function<void()>& poll) {
   Scope copy;
   copy_variables(scope, copy);
   Executor executor;
   std::vector<Tensor> results;
   for (const auto& result :
-       compiled.run(executor, feeds, fetches, {.scope = &copy, .process_seed = 1})) {
+       compiled.run(executor, feeds, fetches, {.scope = &copy, .poll = poll, .process_seed = 1})) {
     for (const Variable& device : result.by_device) results.push_back(device.tensor().clone());
   }
   return results;
@@ -293,7 +308,7 @@ void save_compiled(const std::string& path, const CompiledProgram& compiled, con
   put_section(file, "manifest", manifest(program));
   put_section(file, "strategies", strategies(compiled));
   put_section(file, "plans",
-              plan_section(ran_by ? ran_by->plans_of(program) : std::vector<PlanSignature>()));
+              plan_section(ran_by ? compiled.plans(*ran_by) : std::vector<PlanSignature>()));
   put_section(file, "parameters", parameter_section(program, scope, options.parameters));
   if (!options.proof_fetches.empty()) {
     CompiledProgram copy = compiled;
@@ -304,7 +319,8 @@ void save_compiled(const std::string& path, const CompiledProgram& compiled, con
       write_tensor(proof, tensor);
     }
     put_list(proof, options.proof_fetches);
-    const auto results = prove(copy, scope, options.proof_feeds, options.proof_fetches);
+    const auto results =
+        prove(copy, scope, options.proof_feeds, options.proof_fetches, options.poll);
     proof.write_number(static_cast<uint32_t>(results.size()));
     for (const Tensor& result : results) write_tensor(proof, result);
     put_section(file, "proof", proof.text);
@@ -366,8 +382,9 @@ LoadedCompiled load_compiled(const std::string& path, Executor& executor, Scope&
         feeds.back()[feed.name] = std::move(zeros);
       }
     }
-    if (loaded.compiled->prepare(executor, feeds, plan.fetches, {.scope = &scope}).digest !=
-        plan.digest) {
+    const PlanSignature here =
+        loaded.compiled->prepare(executor, feeds, plan.fetches, {.scope = &scope});
+    if (!plan.digest.empty() && here.digest != plan.digest) {
       loaded.notes.push_back(cat("the plan for [", join(plan.fetches),
                                  "] is another one than where it was saved: run_proof compares the "
                                  "numbers"));
@@ -376,13 +393,14 @@ LoadedCompiled load_compiled(const std::string& path, Executor& executor, Scope&
   return loaded;
 }
 
-double run_proof(const LoadedCompiled& loaded, const Scope& scope) {
+double run_proof(const LoadedCompiled& loaded, const Scope& scope,
+                 const std::function<void()>& poll) {
   if (loaded.proof_fetches.empty()) {
     throw Error(ErrorKind::precondition, "the file holds no proof")
         .fix("save with proof feeds and fetches");
   }
   const std::vector<Tensor> results =
-      prove(*loaded.compiled, scope, loaded.proof_feeds, loaded.proof_fetches);
+      prove(*loaded.compiled, scope, loaded.proof_feeds, loaded.proof_fetches, poll);
   if (results.size() != loaded.proof_results.size()) return INFINITY;
   double largest = 0;
   for (size_t i = 0; i < results.size(); ++i) {

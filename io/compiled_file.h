@@ -3,6 +3,7 @@
 // differs.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ struct SaveCompiledOptions {
   // One step on these feeds is run on copies of the variables, and its results are stored with it.
   Feeds proof_feeds = {};
   std::vector<std::string> proof_fetches = {};
+  std::function<void()> poll = nullptr;  // called now and then by that step; throws to end it
 };
 // `ran_by`: the executor whose plans of this program are remembered; null: none.
 void save_compiled(const std::string& path, const CompiledProgram& compiled, const Scope& scope,
@@ -38,7 +40,8 @@ LoadedCompiled load_compiled(const std::string& path, Executor& executor, Scope&
 LoadedCompiled read_compiled(std::string_view bytes, const std::string& name, Scope& scope);
 
 // Runs the proof on copies of the scope's variables and returns the largest difference; an Error
-// when there is none in the file.
-double run_proof(const LoadedCompiled& loaded, const Scope& scope);
+// when there is none in the file. `poll` as above.
+double run_proof(const LoadedCompiled& loaded, const Scope& scope,
+                 const std::function<void()>& poll = nullptr);
 
 }  // namespace trireme

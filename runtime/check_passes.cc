@@ -37,14 +37,17 @@ void copy_scope(const Scope& from, Scope& to) {
   to.step() = from.step().load();
 }
 
-std::vector<Variable> run_copy(const Program& program, const Feeds& feeds, const Scope& scope,
-                               const std::vector<std::string>& fetches,
-                               std::vector<std::string> off) {
+// By fetch and device.
+std::vector<Replicas::Result> run_copy(const Program& program, const std::vector<Feeds>& feeds,
+                                       const Scope& scope, const std::vector<std::string>& fetches,
+                                       std::vector<std::string> off,
+                                       const PassCheckOptions& options) {
   Scope copy;
   copy_scope(scope, copy);
   Executor executor;
-  return executor.run(program, feeds, fetches,
-                      {.scope = &copy, .passes_off = std::move(off), .process_seed = 1});
+  return executor.run_parallel(
+      program, feeds, fetches, options.parallel,
+      {.scope = &copy, .poll = options.poll, .passes_off = std::move(off), .process_seed = 1});
 }
 
 const Tensor* tensor_of(const Variable& value) {
@@ -74,11 +77,20 @@ double largest_difference(const Variable& a, const Variable& b, double& scale) {
 
 std::vector<PassCheck> check_passes(const Program& program, const Feeds& feeds, const Scope& scope,
                                     double tolerance) {
+  return check_passes(program, std::vector<Feeds>{feeds}, scope, {.tolerance = tolerance});
+}
+
+std::vector<PassCheck> check_passes(const Program& program, const std::vector<Feeds>& feeds,
+                                    const Scope& scope, const PassCheckOptions& options) {
+  if (!(options.tolerance >= 0)) {
+    throw Error(cat("tolerance is ", options.tolerance)).fix("give 0, or a small positive number");
+  }
   const std::vector<Written> written = results_of(program);
   std::vector<std::string> fetches;
   for (const Written& each : written) fetches.push_back(each.name);
   const std::vector<std::string> passes = pass_names();
-  const std::vector<Variable> plain = run_copy(program, feeds, scope, fetches, passes);
+  const std::vector<Replicas::Result> plain =
+      run_copy(program, feeds, scope, fetches, passes, options);
 
   std::vector<PassCheck> checks;
   for (size_t p = 0; p <= passes.size(); ++p) {
@@ -89,11 +101,15 @@ std::vector<PassCheck> check_passes(const Program& program, const Feeds& feeds, 
       off = passes;
       std::erase(off, check.pass);
     }
-    const std::vector<Variable> passed = run_copy(program, feeds, scope, fetches, off);
+    const std::vector<Replicas::Result> passed =
+        run_copy(program, feeds, scope, fetches, off, options);
     for (size_t i = 0; i < written.size() && check.equal(); ++i) {
-      double scale = 0;
-      const double difference = largest_difference(plain[i], passed[i], scale);
-      if (difference <= tolerance * scale) continue;
+      double scale = 0, difference = 0;
+      for (size_t device = 0; device < plain[i].by_device.size(); ++device) {
+        difference = std::max(difference, largest_difference(plain[i].by_device[device],
+                                                             passed[i].by_device[device], scale));
+      }
+      if (difference <= options.tolerance * scale) continue;
       check.op = written[i].op->type();
       check.variable = written[i].name;
       check.line = written[i].op->line();

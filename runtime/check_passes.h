@@ -17,8 +17,15 @@ struct PassCheck {
   bool equal() const { return op.empty(); }
 };
 
-// Runs copies of the scope's variables: the scope stays as it is. `tolerance`: differences up to
-// this share of a variable's largest number count as none; 0 asks for equal bits.
+struct PassCheckOptions {
+  // Differences up to this share of a variable's largest number count as none; 0: equal bits.
+  double tolerance = 0;
+  Executor::ParallelOptions parallel = {};  // where there are feeds for several devices
+  std::function<void()> poll = nullptr;     // called now and then; throws to end the check
+};
+// Runs copies of the scope's variables: the scope stays as it is. Feeds by device.
+std::vector<PassCheck> check_passes(const Program& program, const std::vector<Feeds>& feeds,
+                                    const Scope& scope, const PassCheckOptions& options);
 std::vector<PassCheck> check_passes(const Program& program, const Feeds& feeds, const Scope& scope,
                                     double tolerance = 0);
 std::string to_text(const std::vector<PassCheck>& checks);

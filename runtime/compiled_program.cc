@@ -117,6 +117,10 @@ void CompiledProgram::with_data_parallel(const DataParallel& options) {
           .fix("pass the name of the loss that minimize was called on");
     }
   } else {
+    if (!options.loss_name.empty() && !program_->global_block().find_var(options.loss_name)) {
+      warn(cat("loss_name is ", options.loss_name,
+               ", which the program does not have; it has no backward part and needs none"));
+    }
     warn_of_written_parameters(*program_);
   }
   devices_ = static_cast<int>(options.places.size());
@@ -144,6 +148,7 @@ void CompiledProgram::take_places(Device kind) const {
 }
 
 Executor::ParallelOptions CompiledProgram::parallel_options() const {
+  if (!data_parallel_) return {};
   return {.loss_gradient = loss_gradient(build_.gradient_scale_strategy),
           .sync_batch_norm = build_.sync_batch_norm,
           .tree = build_.virtual_shards > 0};
@@ -156,6 +161,8 @@ int CompiledProgram::shards() const {
 RunOptions CompiledProgram::with_threads(RunOptions options) const {
   if (exec_.num_threads > 0) options.threads = std::min(exec_.num_threads, num_threads());
   options.graphviz = build_.debug_graphviz_path;
+  options.passes_off.insert(options.passes_off.end(), build_.passes_off.begin(),
+                            build_.passes_off.end());
   return options;
 }
 
@@ -232,9 +239,34 @@ PlanSignature CompiledProgram::prepare(Executor& executor, const std::vector<Fee
                                        const std::vector<std::string>& fetches,
                                        RunOptions options) const {
   take_places(executor.place().device);
-  return executor.prepare(*program_, feeds, fetches,
-                          data_parallel_ ? parallel_options() : Executor::ParallelOptions(),
+  return executor.prepare(*program_, feeds, fetches, parallel_options(),
                           with_threads(std::move(options)));
+}
+
+PlanSignature CompiledProgram::prepare(Executor& executor, const Feeds& feeds,
+                                       const std::vector<std::string>& fetches,
+                                       RunOptions options) const {
+  take_places(executor.place().device);
+  check_loss_gradient(feeds);
+  const std::unique_ptr<Share> share = take_share(feeds);
+  share_out(feeds, *share);
+  return prepare(executor, share->pieces, fetches, std::move(options));
+}
+
+std::vector<PassCheck> CompiledProgram::check_passes(const Feeds& feeds, const Scope& scope,
+                                                     double tolerance,
+                                                     const std::function<void()>& poll) const {
+  check_loss_gradient(feeds);
+  const std::unique_ptr<Share> share = take_share(feeds);
+  share_out(feeds, *share);
+  return trireme::check_passes(
+      *program_, share->pieces, scope,
+      {.tolerance = tolerance, .parallel = parallel_options(), .poll = poll});
+}
+
+std::vector<PlanSignature> CompiledProgram::plans(const Executor& ran_by) const {
+  const Executor::ParallelOptions parallel = parallel_options();
+  return ran_by.plans_of(*program_, shards(), &parallel);
 }
 
 std::string CompiledProgram::explain(const Executor* ran_by) const {
@@ -247,6 +279,10 @@ std::string CompiledProgram::explain(const Executor* ran_by) const {
     out << "num_threads = " << exec_.num_threads << " leaves " << num_threads() - exec_.num_threads
         << " of " << num_threads() << " cores idle\n";
   }
+  if (!data_parallel_) {
+    out << "not data parallel: the execution strategy is the default one, and reduce_strategy, "
+           "gradient_scale_strategy, sync_batch_norm and virtual_shards have nothing to do\n";
+  }
   const auto print = [&](const char* title, const std::vector<Knob>& knobs) {
     out << title << "\n";
     for (const Knob& knob : knobs) {
@@ -256,7 +292,9 @@ std::string CompiledProgram::explain(const Executor* ran_by) const {
   };
   print("build strategy", trireme::explain(build_));
   print("execution strategy", trireme::explain(exec_));
-  if (ran_by) out << ran_by->report(*program_);
+  const Executor::ParallelOptions parallel = parallel_options();
+  out << (ran_by ? ran_by->report(*program_, shards(), &parallel)
+                 : "no plan yet: the program has not run\n");
   return out.str();
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/place.h"
 #include "ir/program.h"
+#include "runtime/check_passes.h"
 #include "runtime/executor.h"
 #include "runtime/strategy.h"
 
@@ -51,6 +52,16 @@ class CompiledProgram {
   // Compiles and binds for feeds of these shapes, one per device, without running.
   PlanSignature prepare(Executor& executor, const std::vector<Feeds>& feeds,
                         const std::vector<std::string>& fetches, RunOptions options = {}) const;
+
+  // The same for one dict, shared out over the devices.
+  PlanSignature prepare(Executor& executor, const Feeds& feeds,
+                        const std::vector<std::string>& fetches, RunOptions options = {}) const;
+  // Each pass on and off, on the devices it runs on: see runtime/check_passes.h.
+  std::vector<PassCheck> check_passes(const Feeds& feeds, const Scope& scope, double tolerance,
+                                      const std::function<void()>& poll = nullptr) const;
+
+  // The plans by which the executor has run it, and what they were bound to.
+  std::vector<PlanSignature> plans(const Executor& ran_by) const;
 
   // Every knob with its answer; with the executor that ran it, also the plan: passes, memory,
   // kernels.

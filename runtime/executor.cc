@@ -1,8 +1,10 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <shared_mutex>
 #include <sstream>
+#include <thread>
 
 #include "compile/graphviz.h"
 #include "compile/lower.h"
@@ -15,6 +17,7 @@
 #include "runtime/check_passes.h"
 #include "runtime/feed_split.h"
 #include "runtime/overwritten_feeds.h"
+#include "runtime/runs_under_way.h"
 
 namespace trireme {
 namespace {
@@ -60,18 +63,25 @@ struct Executor::Key {
   bool prune = false;
   bool keep_optimizers = false;
   std::vector<std::string> passes_off;
+  std::string graphviz;  // who asks for pictures gets a plan that is drawn there
   int devices = 1;
   ParallelOptions parallel;
   std::vector<std::string> fetches;
   std::vector<std::pair<std::string, FeedFacts>> feeds;
 
+  // Alone, a program runs in one way.
+  bool ran_as(uint64_t asked, int on_devices, const ParallelOptions* in_way) const {
+    if (program != asked) return false;
+    const bool any_way = !replicated() || !in_way;
+    return on_devices == 0 || (devices == on_devices && (any_way || parallel == *in_way));
+  }
   bool replicated() const { return devices > 1 || parallel.loss_gradient == LossGradient::fed; }
 
   bool matches(const Key& other) const {
     if (program != other.program || version != other.version || prune != other.prune ||
         keep_optimizers != other.keep_optimizers || passes_off != other.passes_off ||
-        devices != other.devices || parallel != other.parallel || fetches != other.fetches ||
-        feeds.size() != other.feeds.size()) {
+        graphviz != other.graphviz || devices != other.devices || parallel != other.parallel ||
+        fetches != other.fetches || feeds.size() != other.feeds.size()) {
       return false;
     }
     for (size_t i = 0; i < feeds.size(); ++i) {
@@ -89,7 +99,7 @@ struct Executor::Key {
     return program == asked.id() && version == asked.version() && parallel == asked_parallel &&
            devices == static_cast<int>(fed.size()) && prune == options.use_prune &&
            keep_optimizers == options.keep_optimizers && fetches == fetched &&
-           passes_off == options.passes_off &&
+           passes_off == options.passes_off && graphviz == options.graphviz &&
            std::all_of(fed.begin(), fed.end(), [this](const Feeds& one) { return takes(one); });
   }
 
@@ -127,8 +137,13 @@ struct Executor::Compiled {
   std::unique_ptr<Replicas> replicas;  // several; run by one caller at a time
   std::vector<PassReport> passes;
   std::vector<std::string> feed_names;  // by the plan's feed number
-  std::mutex mutex;
+  mutable std::mutex mutex;
   std::vector<std::unique_ptr<Frame>> idle;
+  using Shapes = std::vector<std::vector<PlanSignature::Feed>>;  // by device
+  std::vector<Shapes> bound;  // what it was bound to lately, the last one at the end
+
+  void remember(std::span<const Feeds> feeds);
+  std::vector<PlanSignature> signatures() const;
 
   std::unique_ptr<Frame> take(uint64_t scope_id) {
     std::lock_guard lock(mutex);
@@ -164,6 +179,17 @@ void Executor::close() {
 ExecutorCounters Executor::counters() const {
   std::lock_guard lock(mutex_);
   return counters_;
+}
+
+// A plan in whose run a fork cut off the thread is of no use to the child; nor can it be taken
+// down.
+void Executor::drop_plans_cut_off() {
+  static auto* const lost = new std::vector<std::shared_ptr<Compiled>>;
+  std::lock_guard lock(mutex_);
+  for (auto& entry : cache_) {
+    if (entry->replicas && is_cut_off(entry->replicas.get())) lost->push_back(std::move(entry));
+  }
+  std::erase(cache_, nullptr);
 }
 
 Feeds Executor::check_feeds(const Program& program, const Feeds& feeds) const {
@@ -202,6 +228,7 @@ Executor::Key Executor::key_of(const Program& program, const std::vector<Feeds>&
   key.prune = options.use_prune;
   key.keep_optimizers = options.keep_optimizers;
   key.passes_off = options.passes_off;
+  key.graphviz = options.graphviz;
   key.devices = static_cast<int>(feeds.size());
   key.fetches = fetches;
   for (const auto& [name, tensor] : feeds.front()) {
@@ -257,7 +284,7 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
   }
 
   warn_of_overwritten_feeds(graph);
-  if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_before");
+  if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_before", options.poll);
   auto compiled = std::make_shared<Compiled>();
   for (const auto& feed : graph.feeds) compiled->feed_names.push_back(feed.name);
   if (key.replicated()) {
@@ -270,7 +297,7 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
                           .graphviz = options.graphviz});
   } else {
     compiled->passes = run_passes(graph, options.passes_off);
-    if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_after");
+    if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_after", options.poll);
     compiled->plan = make_plan(std::move(graph));
   }
   compiled->key = std::move(key);
@@ -313,12 +340,15 @@ RunSettings Executor::settings_for(const RunOptions& options) {
 namespace {
 
 // FLAGS_check_passes: whoever looks for a wrong number pays for every plan a few more runs.
-void warn_of_differing_passes(const Program& program, const Feeds& feeds, const Scope& scope) {
+void warn_of_differing_passes(const Program& program, const std::vector<Feeds>& feeds,
+                              const Executor::ParallelOptions& parallel, const Scope& scope,
+                              const std::function<void()>& poll) {
   static thread_local bool checking = false;  // the runs that are compared make plans too
   if (checking || !std::get<bool>(get_flag("check_passes"))) return;
   checking = true;
   try {
-    const std::vector<PassCheck> checks = check_passes(program, feeds, scope, 1e-5);
+    const std::vector<PassCheck> checks = check_passes(
+        program, feeds, scope, {.tolerance = 1e-5, .parallel = parallel, .poll = poll});
     checking = false;
     if (!std::all_of(checks.begin(), checks.end(), [](const auto& c) { return c.equal(); })) {
       warn("FLAGS_check_passes: passes changed numbers\n" + to_text(checks));
@@ -357,16 +387,30 @@ int64_t samples_fed(const Program& program, const Feeds& feeds) {
   return 1;
 }
 
+// Another thread's run may be long: whoever waits for it can be interrupted.
+template <class Lock>
+void wait_for(Lock& lock, const std::function<void()>& poll) {
+  using namespace std::chrono_literals;
+  auto pause = 20us;
+  for (auto next_poll = std::chrono::steady_clock::now() + 100ms; !lock.try_lock();) {
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds(1ms));
+    if (!poll || std::chrono::steady_clock::now() < next_poll) continue;
+    poll();
+    next_poll = std::chrono::steady_clock::now() + 100ms;
+  }
+}
+
 // Runs that write persistables exclude each other; runs that only read go side by side.
 template <class Run>
-void locked(Scope& scope, bool writes, Run run) {
-  if (writes) {
-    std::unique_lock lock(scope.run_lock());
-    run();
-  } else {
-    std::shared_lock lock(scope.run_lock());
-    run();
-  }
+void locked(Scope& scope, const void* replicas, bool writes, const std::function<void()>& poll,
+            Run run) {
+  check_not_cut_off(scope, writes);
+  std::unique_lock exclusive(scope.run_lock(), std::defer_lock);
+  std::shared_lock shared(scope.run_lock(), std::defer_lock);
+  writes ? wait_for(exclusive, poll) : wait_for(shared, poll);
+  const RunUnderWay under_way(scope, replicas, writes);
+  run();
 }
 
 }  // namespace
@@ -374,6 +418,7 @@ void locked(Scope& scope, bool writes, Run run) {
 std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
                                     const std::vector<std::string>& fetches, RunOptions options) {
   check_can_run(program);
+  drop_plans_cut_off();
   meeting_.wait(program.distributed, options.poll);
   keep_apart_for_checks(options);
   Scope& scope = options.scope ? *options.scope : global_scope();
@@ -391,7 +436,9 @@ std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
   if (!compiled) {
     const size_t before = counters().compiles;
     compiled = compiled_for(program, key_of(program, {checked}, fetches, options), options);
-    if (counters().compiles > before) warn_of_differing_passes(program, checked, scope);
+    if (counters().compiles > before) {
+      warn_of_differing_passes(program, {checked}, {}, scope, options.poll);
+    }
   }
   RunSettings settings = settings_for(options);
 
@@ -401,7 +448,7 @@ std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
   }
   const size_t binds_before = frame->bind_count();
   std::vector<Variable> results;
-  locked(scope, compiled->plan->writes_states, [&] {
+  locked(scope, nullptr, compiled->plan->writes_states, options.poll, [&] {
     TeamLease lease(options.threads > 0 ? options.threads : num_threads());
     settings.team = &lease;
     frame->run(scope, settings);
@@ -410,6 +457,10 @@ std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
   {
     std::lock_guard lock(mutex_);
     counters_.binds += frame->bind_count() - binds_before;
+  }
+  if (frame->bind_count() != binds_before) {
+    std::lock_guard lock(compiled->mutex);
+    compiled->remember({given, 1});
   }
   // A frame whose run failed is dropped with its half-made state; this one is whole.
   compiled->give_back(std::move(frame));
@@ -460,35 +511,79 @@ Executor::Prepared Executor::ready(const Program& program, const std::vector<Fee
 
 namespace {
 
-std::vector<PlanSignature::Feed> bound_feeds(const Plan& plan, const Frame& frame,
-                                             const std::vector<std::string>& names) {
-  std::vector<PlanSignature::Feed> feeds;
-  for (const auto& feed : plan.graph.feeds) {
-    if (std::find(names.begin(), names.end(), feed.name) == names.end()) continue;
-    const ValueInfo& facts = frame.facts(feed.value);
-    feeds.push_back({feed.name, facts.dtype, facts.shape, facts.lod});
+constexpr size_t kMostShapes = 16;  // that a plan remembers
+
+bool same_feed(const PlanSignature::Feed& known, const std::string& name, const Tensor& tensor) {
+  return known.name == name && known.dtype == tensor.dtype() && known.shape == tensor.shape() &&
+         known.lod == tensor.lod();
+}
+
+bool same_feeds(const std::vector<std::vector<PlanSignature::Feed>>& known,
+                std::span<const Feeds> feeds) {
+  return std::equal(
+      known.begin(), known.end(), feeds.begin(), feeds.end(), [](const auto& a, const Feeds& b) {
+        return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+          return same_feed(x, y.first, y.second);
+        });
+      });
+}
+
+std::vector<PlanSignature::Feed> facts_of(const Feeds& feeds) {
+  std::vector<PlanSignature::Feed> list;
+  for (const auto& [name, tensor] : feeds) {
+    list.push_back({name, tensor.dtype(), tensor.shape(), tensor.lod()});
   }
-  return feeds;
+  return list;
 }
 
 }  // namespace
+
+// The caller holds the mutex. A steady step finds the last entry and asks for no memory.
+void Executor::Compiled::remember(std::span<const Feeds> feeds) {
+  if (!bound.empty() && same_feeds(bound.back(), feeds)) return;
+  std::erase_if(bound, [&](const Shapes& known) { return same_feeds(known, feeds); });
+  if (bound.size() == kMostShapes) bound.erase(bound.begin());
+  Shapes& shapes = bound.emplace_back();
+  for (const Feeds& device : feeds) shapes.push_back(facts_of(device));
+}
+
+// Only the last shapes are still bound, so only they have a digest. The caller holds the mutex.
+std::vector<PlanSignature> Executor::Compiled::signatures() const {
+  std::vector<PlanSignature> plans;
+  for (const Shapes& shapes : bound) {
+    PlanSignature& plan = plans.emplace_back();
+    plan.fetches = key.fetches;
+    plan.feeds = shapes;
+  }
+  if (plans.empty()) return plans;
+  if (replicas) plans.back().digest = replicas->digest();
+  if (!replicas && idle.size() == 1) plans.back().digest = idle.back()->digest();
+  return plans;
+}
 
 PlanSignature Executor::prepare(const Program& program, const std::vector<Feeds>& feeds,
                                 const std::vector<std::string>& fetches,
                                 const ParallelOptions& parallel, RunOptions options) {
   check_can_run(program);
+  drop_plans_cut_off();
   promise(!feeds.empty(), "feeds for at least one device");
   const bool alone = feeds.size() == 1 && parallel.loss_gradient != LossGradient::fed;
   Prepared made = ready(program, feeds, fetches, alone ? ParallelOptions() : parallel, options);
   Scope& scope = options.scope ? *options.scope : global_scope();
+  check_not_cut_off(scope, true);
   const RunSettings settings = settings_for(options);
   Compiled& compiled = *made.compiled;
-  PlanSignature signature{.fetches = fetches, .feeds = {}, .digest = {}};
+  PlanSignature signature;
+  signature.fetches = fetches;
+  for (const Feeds& device : made.given()) signature.feeds.push_back(facts_of(device));
   if (compiled.replicas) {
     std::lock_guard one_at_a_time(compiled.mutex);
     made.feed(program);
     compiled.replicas->bind(scope, settings);
     signature.digest = compiled.replicas->digest();
+    signature.arena = compiled.replicas->arena_bytes();
+    signature.live = compiled.replicas->live_bytes();
+    compiled.remember(made.given());
   } else {
     std::unique_ptr<Frame> frame = compiled.take(scope.id());
     for (size_t i = 0; i < compiled.feed_names.size(); ++i) {
@@ -496,38 +591,24 @@ PlanSignature Executor::prepare(const Program& program, const std::vector<Feeds>
     }
     frame->bind(scope, settings);
     signature.digest = frame->digest();
+    signature.arena = frame->arena_bytes() + frame->scratch_bytes();
+    signature.live = frame->live_bytes();
     compiled.give_back(std::move(frame));
-  }
-  for (const Feeds& device : feeds) {
-    std::vector<PlanSignature::Feed> list;
-    for (const auto& [name, tensor] : device) {
-      list.push_back({name, tensor.dtype(), tensor.shape(), tensor.lod()});
-    }
-    signature.feeds.push_back(std::move(list));
+    std::lock_guard lock(compiled.mutex);
+    compiled.remember(made.given());
   }
   return signature;
 }
 
-std::vector<PlanSignature> Executor::plans_of(const Program& program) const {
+std::vector<PlanSignature> Executor::plans_of(const Program& program, int devices,
+                                              const ParallelOptions* parallel) const {
   std::lock_guard lock(mutex_);
   std::vector<PlanSignature> plans;
   for (const auto& entry : cache_) {
-    if (entry->key.program != program.id() || entry->key.version != program.version()) continue;
+    if (!entry->key.ran_as(program.id(), devices, parallel)) continue;
+    if (entry->key.version != program.version()) continue;
     std::lock_guard frames(entry->mutex);
-    PlanSignature signature{.fetches = entry->key.fetches, .feeds = {}, .digest = {}};
-    if (entry->replicas) {
-      for (int i = 0; i < entry->replicas->devices(); ++i) {
-        signature.feeds.push_back(
-            bound_feeds(entry->replicas->plan(), entry->replicas->frame(i), entry->feed_names));
-      }
-      signature.digest = entry->replicas->digest();
-    } else if (!entry->idle.empty()) {
-      signature.feeds = {bound_feeds(*entry->plan, *entry->idle.back(), entry->feed_names)};
-      signature.digest = entry->idle.back()->digest();
-    } else {
-      continue;
-    }
-    plans.push_back(std::move(signature));
+    for (PlanSignature& plan : entry->signatures()) plans.push_back(std::move(plan));
   }
   return plans;
 }
@@ -538,6 +619,7 @@ std::vector<Replicas::Result> Executor::run_parallel(const Program& program,
                                                      const ParallelOptions& parallel,
                                                      RunOptions options) {
   check_can_run(program);
+  drop_plans_cut_off();
   meeting_.wait(program.distributed, options.poll);
   keep_apart_for_checks(options);
   promise(!feeds.empty(), "feeds for at least one device");
@@ -549,31 +631,39 @@ std::vector<Replicas::Result> Executor::run_parallel(const Program& program,
     }
     return results;
   }
+  const size_t before = counters().compiles;
   Prepared made = ready(program, feeds, fetches, parallel, options);
   Compiled& compiled = *made.compiled;
   Scope& scope = options.scope ? *options.scope : global_scope();
+  if (counters().compiles > before) {
+    warn_of_differing_passes(program, made.given(), parallel, scope, options.poll);
+  }
   RunSettings settings = settings_for(options);
   std::vector<Replicas::Result> results;
-  locked(scope, compiled.replicas->writes_states(), [&] {
-    std::lock_guard one_at_a_time(compiled.mutex);
+  const bool writes = compiled.replicas->writes_states();
+  locked(scope, compiled.replicas.get(), writes, options.poll, [&] {
+    std::unique_lock one_at_a_time(compiled.mutex, std::defer_lock);
+    wait_for(one_at_a_time, options.poll);
     made.feed(program);
     TeamLease lease(options.threads > 0 ? options.threads : num_threads());
     settings.team = &lease;
     results = compiled.replicas->run(scope, settings);
+    compiled.remember(made.given());
   });
   return results;
 }
 
-std::string Executor::report(const Program& program) const {
+std::string Executor::report(const Program& program, int devices,
+                             const ParallelOptions* parallel) const {
   std::lock_guard lock(mutex_);
   for (const auto& entry : cache_) {
-    if (entry->key.program != program.id()) continue;
+    if (!entry->key.ran_as(program.id(), devices, parallel)) continue;
     std::lock_guard frames(entry->mutex);
     std::ostringstream out;
     out << "passes\n";
     for (const PassReport& pass : entry->replicas ? entry->replicas->passes() : entry->passes) {
       out << "  " << pass.name << ": " << pass.nodes_before << " nodes before, " << pass.nodes_after
-          << " after\n";
+          << " after" << (pass.changed ? "" : ", changed nothing") << "\n";
     }
     if (entry->replicas) {
       out << entry->replicas->report();

@@ -49,7 +49,8 @@ struct PlanSignature {
   };
   std::vector<std::string> fetches;
   std::vector<std::vector<Feed>> feeds;  // by device
-  std::string digest;                    // see Frame::digest
+  std::string digest;          // see Frame::digest; empty: not known for these shapes any more
+  size_t arena = 0, live = 0;  // bytes between the ops of a step, and the most that lives at once
 };
 
 class Executor {
@@ -81,7 +82,10 @@ class Executor {
   PlanSignature prepare(const Program& program, const std::vector<Feeds>& feeds,
                         const std::vector<std::string>& fetches, const ParallelOptions& parallel,
                         RunOptions options = {});
-  std::vector<PlanSignature> plans_of(const Program& program) const;  // those that have run
+  // The plans that have run on so many devices in this way, with every set of shapes that they
+  // were bound to lately; devices 0: on any number, in any way.
+  std::vector<PlanSignature> plans_of(const Program& program, int devices = 0,
+                                      const ParallelOptions* parallel = nullptr) const;
   void drop_temporaries(const Program& program);  // memory kept between steps of its plans
   // What that is now, and how much of it lives at one instruction at most.
   struct ArenaBytes {
@@ -90,7 +94,9 @@ class Executor {
   ArenaBytes arena(const Program& program);
   size_t arena_bytes(const Program& program) { return arena(program).held; }
   // The plan that ran last for this program: passes, memory with its largest owners, kernels.
-  std::string report(const Program& program) const;
+  // `devices` and `parallel` as for plans_of.
+  std::string report(const Program& program, int devices = 0,
+                     const ParallelOptions* parallel = nullptr) const;
   void close();  // later runs are refused; may be called again
   Place place() const { return place_; }
   ExecutorCounters counters() const;
@@ -106,6 +112,7 @@ class Executor {
                                    const ParallelOptions& parallel,
                                    const RunOptions& options) const;
   RunSettings settings_for(const RunOptions& options);
+  void drop_plans_cut_off();
   void check_can_run(const Program& program) const;
   struct Prepared;
   Prepared ready(const Program& program, const std::vector<Feeds>& feeds,

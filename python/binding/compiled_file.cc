@@ -14,6 +14,7 @@ void save(const CompiledProgram& compiled, const std::string& path,
   options.parameters = parameters;
   options.proof_feeds = feeds_from_python(*compiled.program(), proof_feed);
   options.proof_fetches = proof_fetches;
+  options.poll = poll_signals;
   const std::shared_ptr<ScopeHandle> used = scope ? scope : global_scope_handle();
   const py::gil_scoped_release without_gil;
   save_compiled(path, compiled, used->get(), ran_by, options);
@@ -27,7 +28,7 @@ py::tuple load(const std::string& path, Executor& executor,
   {
     const py::gil_scoped_release without_gil;
     loaded = load_compiled(path, executor, used->get());
-    if (prove) difference = run_proof(loaded, used->get());
+    if (prove) difference = run_proof(loaded, used->get(), poll_signals);
   }
   return py::make_tuple(*loaded.compiled, loaded.compiled->program(), loaded.notes, difference);
 }

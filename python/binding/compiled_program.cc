@@ -40,6 +40,7 @@ void bind_strategies(py::module_& m) {
       .def_readwrite("fuse_all_reduce_ops", &BuildStrategy::fuse_all_reduce_ops)
       .def_readwrite("sync_batch_norm", &BuildStrategy::sync_batch_norm)
       .def_readwrite("virtual_shards", &BuildStrategy::virtual_shards)
+      .def_readwrite("passes_off", &BuildStrategy::passes_off)
       .def_readwrite("memory_optimize", &BuildStrategy::memory_optimize)
       .def_readwrite("enable_inplace", &BuildStrategy::enable_inplace)
       .def_readwrite("enable_addto", &BuildStrategy::enable_addto)
@@ -59,7 +60,11 @@ void bind_strategies(py::module_& m) {
       .def_readwrite("async_mode", &BuildStrategy::async_mode)
       .def_readwrite("fix_op_run_order", &BuildStrategy::fix_op_run_order)
       .def_readwrite("allow_cuda_graph_capture", &BuildStrategy::allow_cuda_graph_capture)
-      .def("_copy", [](const BuildStrategy& strategy) { return strategy; });
+      .def("_assign", [](BuildStrategy& self, const BuildStrategy& strategy) { self = strategy; });
+  py::enum_<UseDevice>(m, "DeviceType")
+      .value("CPU", UseDevice::cpu)
+      .value("CUDA", UseDevice::cuda)
+      .value("XPU", UseDevice::xpu);
 
   py::class_<ExecutionStrategy>(m, "ExecutionStrategy")
       .def(py::init<>())
@@ -70,7 +75,14 @@ void bind_strategies(py::module_& m) {
       .def_readwrite("use_thread_barrier", &ExecutionStrategy::use_thread_barrier)
       .def_readwrite("allow_op_delay", &ExecutionStrategy::allow_op_delay)
       .def_readwrite("use_experimental_executor", &ExecutionStrategy::use_experimental_executor)
-      .def_readwrite("_dry_run", &ExecutionStrategy::dry_run);
+      .def_readwrite("_dry_run", &ExecutionStrategy::dry_run)
+      .def_readwrite("_use_device", &ExecutionStrategy::use_device)
+      .def_property(
+          "use_cuda",
+          [](const ExecutionStrategy& self) { return self.use_device == UseDevice::cuda; },
+          [](ExecutionStrategy& self, bool use_cuda) {
+            self.use_device = use_cuda ? UseDevice::cuda : UseDevice::cpu;
+          });
 }
 
 std::vector<Tensor> tensors_of(const std::vector<Variable>& pieces) {
@@ -151,6 +163,38 @@ py::list run(CompiledProgram& compiled, Executor& executor, const py::object& fe
   return values;
 }
 
+// Bytes that a step on feeds of these shapes needs, before it has run.
+py::dict memory_of_step(const CompiledProgram& compiled, Executor& executor, const py::dict& feed,
+                        const std::vector<std::string>& fetches,
+                        const std::shared_ptr<ScopeHandle>& scope) {
+  const Program& program = *compiled.program();
+  const std::shared_ptr<ScopeHandle> used = scope ? scope : global_scope_handle();
+  const Feeds feeds = feeds_from_python(program, feed);
+  PlanSignature plan;
+  size_t fed = 0, parameters = 0;
+  {
+    const py::gil_scoped_release without_gil;
+    plan =
+        compiled.prepare(executor, feeds, fetches, {.scope = &used->get(), .poll = poll_signals});
+  }
+  for (const auto& [name, tensor] : feeds) fed += tensor.byte_size();
+  for (const Var* var : program.global_block().vars()) {
+    const Variable* held = var->persistable() ? used->get().find(var->name()) : nullptr;
+    if (held && held->kind() == Kind::dense) parameters += held->tensor().byte_size();
+  }
+  return py::dict(py::arg("arena") = plan.arena, py::arg("live") = plan.live,
+                  py::arg("parameters") = parameters, py::arg("feeds") = fed,
+                  py::arg("total") = plan.arena + parameters + fed);
+}
+
+std::string text_of_pass_checks(const CompiledProgram& compiled, const py::dict& feed,
+                                const std::shared_ptr<ScopeHandle>& scope, double tolerance) {
+  const Feeds feeds = feeds_from_python(*compiled.program(), feed);
+  const std::shared_ptr<ScopeHandle> used = scope ? scope : global_scope_handle();
+  const py::gil_scoped_release without_gil;
+  return to_text(compiled.check_passes(feeds, used->get(), tolerance, poll_signals));
+}
+
 }  // namespace
 
 void bind_compiled_program(py::module_& m) {
@@ -183,6 +227,10 @@ void bind_compiled_program(py::module_& m) {
       .def("arena_bytes", [](const CompiledProgram& self,
                              Executor& executor) { return executor.arena_bytes(*self.program()); })
       .def("explain", &CompiledProgram::explain, py::arg("ran_by") = nullptr)
+      .def("memory", &memory_of_step, py::arg("executor"), py::arg("feed"), py::arg("fetches"),
+           py::arg("scope"))
+      .def("check_passes", &text_of_pass_checks, py::arg("feed"), py::arg("scope"),
+           py::arg("tolerance"))
       .def_property_readonly("trains", &CompiledProgram::trains)
       .def_property_readonly("devices", &CompiledProgram::devices)
       .def_property_readonly("is_data_parallel", &CompiledProgram::is_data_parallel);

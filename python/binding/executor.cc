@@ -2,6 +2,7 @@
 #include "runtime/executor.h"
 
 #include <pybind11/numpy.h>
+#include <unistd.h>
 
 #include "compile/pipeline.h"
 #include "core/text.h"
@@ -55,8 +56,11 @@ Feeds feeds_from_python(const Program& program, const py::dict& feed) {
   return feeds;
 }
 
-// Ctrl-C sets a flag in Python; asking for it raises KeyboardInterrupt and ends the run.
+// Ctrl-C sets a flag in Python; asking for it raises KeyboardInterrupt and ends the run. Python
+// handles signals in the main thread alone; others need not ask, and must not at the end of the
+// process, when the GIL is not given to them any more.
 void poll_signals() {
+  if (::gettid() != ::getpid()) return;
   const py::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
@@ -100,7 +104,8 @@ void bind_executor(py::module_& m) {
         std::vector<PassCheck> checks;
         {
           py::gil_scoped_release release;
-          checks = check_passes(*program, feeds, used->get(), tolerance);
+          checks = check_passes(*program, std::vector<Feeds>{feeds}, used->get(),
+                                {.tolerance = tolerance, .poll = poll_signals});
         }
         std::vector<std::pair<std::string, std::string>> differing;
         for (const PassCheck& check : checks) {
@@ -116,7 +121,10 @@ void bind_executor(py::module_& m) {
       .def("run", &run_program, py::arg("program"), py::arg("feed"), py::arg("fetches"),
            py::arg("scope"), py::arg("return_numpy"), py::arg("use_prune"),
            py::arg("keep_optimizers"), py::arg("passes_off") = std::vector<std::string>())
-      .def("report", &Executor::report, py::arg("program"))
+      .def(
+          "report",
+          [](const Executor& self, const Program& program) { return self.report(program); },
+          py::arg("program"))
       .def("close", &Executor::close, py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("counters", [](const Executor& e) {
         return py::dict(py::arg("compiles") = e.counters().compiles,

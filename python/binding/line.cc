@@ -49,6 +49,7 @@ SourceLine python_line() {
 void bind_lines(py::module_& m) {
   LineScope::set_provider(python_line);
   m.def("set_package_folder", [](std::string folder) { package_folder() = std::move(folder); });
+  m.def("warn", &warn, py::arg("text"), "A warning at the user's own line.");
   // Warnings may come from a running step, which does not hold the GIL.
   set_warning_sink([](const std::string& text) {
     if (!Py_IsInitialized()) return;

@@ -1,5 +1,7 @@
 """CompiledProgram and ParallelExecutor as the documents use them, on CPU places."""
 import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -258,3 +260,216 @@ def test_a_compiled_program_is_saved_and_goes_on(exe, tmp_path, devices):
     (tmp_path / 'net').write_bytes(content)
     with pytest.raises(ValueError, match='damaged'):
         fluid.CompiledProgram.load(tmp_path / 'net', other)
+
+
+def test_every_field_of_both_versions_is_there():
+    build, execution = fluid.BuildStrategy(), fluid.ExecutionStrategy()
+    execution.use_cuda = False
+    assert execution._use_device == fluid.core.DeviceType.CPU
+    execution._use_device = fluid.core.DeviceType.CUDA
+    assert execution.use_cuda
+    _, loss, _ = toy()
+    text = fluid.CompiledProgram(fluid.default_main_program(), build).explain()
+    for strategy in (build, execution):
+        for field in dir(type(strategy)):
+            if isinstance(getattr(type(strategy), field), property):
+                assert f'  {field} = ' in text, field
+
+
+@pytest.mark.parametrize('field, value, text', [
+    ('num_trainers', 'two', 'BuildStrategy.num_trainers is a whole number'),
+    ('memory_optimize', 3, 'memory_optimize is None, True or False'),
+    ('fuse_bn_act_ops', 'yes', 'fuse_bn_act_ops is True or False'),
+    ('reduce_strategy', 'Reduce', 'one of BuildStrategy.ReduceStrategy'),
+    ('mkldnn_enabled_op_types', 'conv2d', 'a set of str'),
+])
+def test_a_field_of_the_wrong_type_is_named(field, value, text):
+    with pytest.raises(TypeError, match=text):
+        setattr(fluid.BuildStrategy(), field, value)
+
+
+def test_a_field_that_does_not_exist_is_answered_with_one_that_does():
+    with pytest.raises(AttributeError, match='did you mean num_threads'):
+        fluid.ExecutionStrategy().num_thread = 2
+
+
+@pytest.mark.parametrize('field, value', [
+    ('nccl_comm_num', 0), ('num_trainers', 0), ('trainer_id', -1), ('debug_graphviz_path', 'a\nb'),
+    ('hierarchical_allreduce_inter_nranks', -2), ('passes_off', ['fuse_nothing'])])
+def test_a_value_without_meaning_is_refused(field, value):
+    strategy = fluid.BuildStrategy()
+    setattr(strategy, field, value)
+    with pytest.raises(ValueError, match=f'BuildStrategy.{field} is '):
+        fluid.CompiledProgram(fluid.Program(), strategy)
+
+
+def test_edits_of_a_strategy_after_it_was_given_are_warned_about():
+    _, loss, _ = toy()
+    build, execution = fluid.BuildStrategy(), fluid.ExecutionStrategy()
+    program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
+        loss_name=loss.name, build_strategy=build, exec_strategy=execution, places=[fluid.CPUPlace()] * 2)
+    with pytest.warns(UserWarning, match='num_threads is set after') as told:
+        execution.num_threads = 1
+    assert told[0].filename == __file__
+    with pytest.warns(UserWarning, match='sync_batch_norm is set after'):
+        build.sync_batch_norm = True
+    assert 'num_threads = 0' in program.explain() and 'sync_batch_norm = False' in program.explain()
+    copy = build._copy()
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        copy.sync_batch_norm = False
+        build.sync_batch_norm = True  # no change
+
+
+def test_a_finalized_strategy_is_locked_and_lists_the_passes():
+    exe, loss, _ = toy()
+    strategy = fluid.BuildStrategy()
+    passes = strategy._finalize_strategy_and_create_passes()
+    names = [one.type() for one in passes.all_passes()]
+    with pytest.raises(RuntimeError, match='_clear_finalized'):
+        strategy.fuse_bn_act_ops = True
+    strategy.enable_inplace = False  # not among the locked
+    passes.remove_pass(names.index('fuse_elementwise'))
+    with pytest.raises(RuntimeError, match='there is no pass'):
+        passes.append_pass('fuse_everything')
+    with pytest.raises(IndexError):
+        passes.remove_pass(99)
+    compiled = fluid.CompiledProgram(fluid.default_main_program(), strategy)
+    exe.run(compiled, feed={'X': batch()}, fetch_list=[loss])
+    assert 'fuse_elementwise:' not in compiled.explain() and 'merge_equal:' in compiled.explain()
+    strategy._clear_finalized()
+
+
+def test_a_graph_is_compiled_and_has_no_program_to_save(tmp_path):
+    exe, loss, _ = toy()
+    graph = fluid.core.Graph(fluid.default_main_program().desc)
+    wrapped = fluid.framework.IrGraph(graph, for_test=False)
+    for program in (graph, wrapped, wrapped.clone().graph):
+        compiled = fluid.CompiledProgram(program)
+        assert exe.run(compiled, feed={'X': batch()}, fetch_list=[loss.name])[0].shape == (1,)
+        with pytest.raises(TypeError, match='made from a Graph'):
+            fluid.io.save_persistables(exe, str(tmp_path), compiled)
+        with pytest.raises(TypeError, match='made from a Graph'):
+            fluid.io.save(compiled, str(tmp_path / 'x'))
+    assert len(wrapped.to_program().global_block().ops) > 0
+    with pytest.raises(NotImplementedError, match='create_op_node'):
+        wrapped.create_op_node('relu', {}, {}, {})
+    with pytest.raises(TypeError, match='compile its Program again'):
+        fluid.CompiledProgram(compiled)
+
+
+def test_saving_the_program_of_a_compiled_one_warns_at_the_users_line(tmp_path):
+    exe, _, _ = toy()
+    with pytest.warns(UserWarning, match='saved and loaded as the Program') as told:
+        fluid.io.save_persistables(exe, str(tmp_path), fluid.CompiledProgram(fluid.default_main_program()))
+    assert told[0].filename == __file__
+
+
+def test_pictures_are_drawn_for_whoever_asks(tmp_path):
+    exe, loss, _ = toy()
+    main = fluid.default_main_program()
+    exe.run(main, feed={'X': batch()}, fetch_list=[loss])  # the plan is there already
+    for name in ('one', 'two'):
+        strategy = fluid.BuildStrategy()
+        strategy.debug_graphviz_path = str(tmp_path / name)
+        exe.run(fluid.CompiledProgram(main, strategy), feed={'X': batch()}, fetch_list=[loss])
+        assert (tmp_path / f'{name}_before.dot').exists() and (tmp_path / f'{name}_after.dot').exists()
+    (tmp_path / 'file').write_text('')
+    strategy = fluid.BuildStrategy()
+    strategy.debug_graphviz_path = str(tmp_path / 'file' / 'x')
+    with pytest.raises(OSError, match='BuildStrategy.debug_graphviz_path'):
+        exe.run(fluid.CompiledProgram(main, strategy), feed={'X': batch()}, fetch_list=[loss])
+
+
+def test_one_program_compiled_two_ways_explains_its_own_plan():
+    exe, loss, _ = toy()
+    main = fluid.default_main_program()
+    alone = fluid.CompiledProgram(main)
+    double = fluid.CompiledProgram(main).with_data_parallel(
+        loss_name=loss.name, places=[fluid.CPUPlace()] * 2)
+    assert 'no plan yet' in alone.explain()
+    exe.run(alone, feed={'X': batch()}, fetch_list=[loss])
+    exe.run(double, feed={'X': batch()}, fetch_list=[loss])
+    assert '\neach device\n' in double.explain() and '\neach device\n' not in alone.explain()
+    assert 'changed nothing' in alone.explain()
+
+
+@pytest.mark.parametrize('devices', [1, 2])
+def test_memory_is_known_before_the_run(devices):
+    exe, loss, _ = toy()
+    compiled = fluid.CompiledProgram(fluid.default_main_program())
+    if devices > 1:
+        compiled.with_data_parallel(loss_name=loss.name, places=[fluid.CPUPlace()] * devices)
+    few = compiled.memory(exe, feed={'X': batch(10)}, fetch_list=[loss])
+    many = compiled.memory(exe, feed={'X': batch(1000)}, fetch_list=[loss])
+    assert few['parameters'] == many['parameters'] == 4 * (10 + 10 + 1)
+    assert many['feeds'] == 4000 and many['arena'] >= many['live'] > few['live']
+    assert 'memory' in compiled.explain() and exe._engine.counters['compiles'] == 2  # with startup's
+    exe.run(compiled, feed={'X': batch(1000)}, fetch_list=[loss])
+    assert exe._engine.counters['compiles'] == 2
+    with pytest.raises(TypeError, match='must be an Executor'):
+        compiled.memory(None)
+
+
+def test_all_shapes_are_saved_and_wrong_arguments_named(tmp_path):
+    exe, loss, _ = toy()
+    compiled = fluid.CompiledProgram(fluid.default_main_program())
+    for n in (4, 6, 8):
+        exe.run(compiled, feed={'X': batch(n)}, fetch_list=[loss])
+    compiled.save(tmp_path / 'net')
+    content = (tmp_path / 'net').read_bytes()
+    for n in (4, 6, 8):  # a feed: name, type, rank, extents
+        assert b'X' + (5).to_bytes(4, 'little') + (2).to_bytes(4, 'little') + n.to_bytes(8, 'little') in content
+    other = fluid.Executor(fluid.CPUPlace())
+    with fluid.scope_guard(fluid.Scope()), warnings.catch_warnings():
+        warnings.simplefilter('error')
+        again = fluid.CompiledProgram.load(tmp_path / 'net', other)
+        compiles = other._engine.counters['compiles']
+        other.run(again, feed={'X': batch(6)}, fetch_list=[loss.name])
+        assert other._engine.counters['compiles'] == compiles
+    with pytest.raises(RuntimeError, match='holds no value'):
+        compiled.save(tmp_path / 'none', scope=fluid.Scope())
+    for wrong in (dict(path=None), dict(path='x', scope='s'), dict(path='x', proof_feed=[1], proof_fetch_list=[loss]),
+                  dict(path='x', proof_fetch_list=[3])):
+        with pytest.raises(TypeError):
+            compiled.save(**wrong)
+    with pytest.raises(TypeError, match='executor must be an Executor'):
+        fluid.CompiledProgram.load(tmp_path / 'net', None)
+
+
+def test_passes_are_checked_on_several_devices(monkeypatch):
+    exe, loss, _ = toy()
+    compiled = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
+        loss_name=loss.name, places=[fluid.CPUPlace()] * 2)
+    text = exe.check_passes(compiled, {'X': batch()})
+    assert text.count('the same numbers') == text.count('\n') > 5
+    for wrong in (3, [{}, {}]):
+        with pytest.raises((TypeError, AssertionError)):
+            exe.check_passes(compiled, wrong)
+    with pytest.raises(TypeError, match='Program or a CompiledProgram'):
+        exe.check_passes('main', {})
+    with pytest.raises(ValueError, match='tolerance is -1'):
+        exe.check_passes(compiled, {'X': batch()}, tolerance=-1)
+
+
+def test_a_loss_name_that_is_nothing_is_told_where_none_is_needed():
+    _, _, test_program = toy()
+    with pytest.warns(UserWarning, match='loss_name is nope'):
+        fluid.CompiledProgram(test_program).with_data_parallel(loss_name='nope', places=[fluid.CPUPlace()])
+
+
+@pytest.mark.parametrize('variables, threads, warned', [
+    ({'FLAGS_paddle_num_threads': '1'}, 1, False), ({'FLAGS_paddle_num_threads': '3'}, 3, False),
+    ({'FLAGS_paddle_num_threads': '1', 'OMP_NUM_THREADS': '4'}, 1, False),
+    ({'OMP_NUM_THREADS': '1'}, 1, False), ({'OMP_NUM_THREADS': '3,1'}, 3, False),
+    ({'OMP_NUM_THREADS': 'many'}, len(os.sched_getaffinity(0)), True),
+    ({'OMP_NUM_THREADS': '99999999999'}, 1024, True)])
+def test_the_environment_says_how_many_threads(variables, threads, warned):
+    environment = {**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}
+    for name in ('OMP_NUM_THREADS', 'FLAGS_paddle_num_threads'):
+        environment.pop(name, None)
+    source = 'import paddle.fluid as fluid; print(fluid.CompiledProgram(fluid.Program()).explain())'
+    done = subprocess.run([sys.executable, '-c', source], env={**environment, **variables},
+                          capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f'devices: 1 CPU, threads: {threads}\n')
+    assert ('UserWarning' in done.stderr) == warned

@@ -1,6 +1,9 @@
 """An error on one device ends the run, is the one that is raised, and leaves all usable."""
+import os
+import signal
 import threading
 import time
+import types
 
 import numpy as np
 import pytest
@@ -146,3 +149,86 @@ def test_an_error_does_not_wait_for_the_other_devices():
     with pytest.raises(Exception, match='first'):
         exe.run(program, feed={'x': np.array([[9], [1], [1], [1]], 'float32')}, fetch_list=[x])
     assert len(later) <= 3  # at most the op that each of the others was at
+
+
+@pytest.fixture
+def held():
+    """A program that stands still in a Python op of another thread until the test lets it go."""
+    inside, go_on = threading.Event(), threading.Event()
+
+    def stand_still(x):
+        inside.set()
+        go_on.wait(20)
+        return np.array(x)
+
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup):
+        x = fluid.data('x', [None, 4])
+        loss = fluid.layers.mean(fluid.layers.fc(x, 3))
+        fluid.optimizer.SGD(0.1).minimize(loss)
+        out = main.current_block().create_var(name='out', dtype='float32', shape=[-1, 4])
+        fluid.layers.py_func(stand_still, x, out)
+    exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
+    exe.run(startup, scope=scope)
+    feed = {'x': np.ones((4, 4), 'float32')}
+    compiled = fluid.CompiledProgram(main).with_data_parallel(loss_name=loss.name, places=[fluid.CPUPlace()] * 2)
+
+    def start(program):
+        thread = threading.Thread(target=exe.run, args=(program,), kwargs=dict(feed=feed, scope=scope))
+        thread.start()
+        assert inside.wait(20)
+        return thread
+
+    yield types.SimpleNamespace(main=main, startup=startup, compiled=compiled, loss=loss, exe=exe, scope=scope,
+                                feed=feed, start=start, go_on=go_on)
+    go_on.set()
+
+
+@pytest.mark.parametrize('parallel', [False, True])
+def test_a_child_forked_during_a_run_is_told_and_goes_on_elsewhere(held, parallel):
+    program = held.compiled if parallel else held.main
+    thread = held.start(program)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # a child that hangs ends
+        try:
+            with pytest.raises(RuntimeError, match='forked while another thread was running'):
+                held.exe.run(program, feed=held.feed, scope=held.scope)
+            held.go_on.set()
+            fresh = fluid.Scope()
+            held.exe.run(held.startup, scope=fresh)
+            held.exe.run(program, feed=held.feed, fetch_list=[held.loss], scope=fresh)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    held.go_on.set()
+    thread.join(20)
+    held.exe.run(program, feed=held.feed, scope=held.scope)
+
+
+def test_ctrl_c_ends_the_wait_for_another_run(held):
+    thread = held.start(held.main)
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        held.exe.run(held.main, feed=held.feed, scope=held.scope)
+    held.go_on.set()
+    thread.join(20)
+    held.exe.run(held.main, feed=held.feed, scope=held.scope)
+
+
+def test_ctrl_c_ends_a_check_of_passes():
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup):
+        i = fluid.layers.fill_constant([1], 'int64', 0)
+        n = fluid.layers.fill_constant([1], 'int64', 10 ** 9)
+        going_on = fluid.layers.less_than(i, n)
+        loop = fluid.layers.While(going_on)
+        with loop.block():
+            fluid.layers.increment(i)
+            fluid.layers.less_than(i, n, cond=going_on)
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        fluid.Executor(fluid.CPUPlace()).check_passes(main)

@@ -1,11 +1,11 @@
 """CompiledProgram: a program with the strategy it is compiled by and the devices it runs on."""
-import warnings
+import os
 
 import _trireme as _C
-from _trireme import BuildStrategy, ExecutionStrategy
 
 from . import core
-from .framework import Program, Variable, _get_paddle_place
+from .framework import IrGraph, Program, Variable, _get_paddle_place
+from .strategy import BuildStrategy, ExecutionStrategy
 
 __all__ = ['CompiledProgram', 'ExecutionStrategy', 'BuildStrategy']
 
@@ -20,10 +20,43 @@ def not_built(name, instead):
 def _source_program(program):
     """What a function that saves or loads a Program works on when it is given a CompiledProgram."""
     if isinstance(program, CompiledProgram):
-        warnings.warn('a CompiledProgram is saved and loaded as the Program it was made from: its '
-                      'devices and strategies are not part of the files', stacklevel=3)
+        if program._of_graph:
+            raise TypeError('this CompiledProgram was made from a Graph, and has no Program to save or '
+                            'load: pass the Program that the Graph was made from, or use '
+                            'CompiledProgram.save')
+        _C.warn('a CompiledProgram is saved and loaded as the Program it was made from: its '
+                'devices and strategies are not part of the files; CompiledProgram.save keeps them')
         return program._program
     return program
+
+
+def _feed_of_one_step(feed, what):
+    if feed is None:
+        return {}
+    if not isinstance(feed, dict):
+        raise TypeError(f'{what} must be a dict, got {type(feed).__name__}')
+    return feed
+
+
+def _names(variables, what):
+    variables = [variables] if isinstance(variables, (str, Variable)) else variables or []
+    for variable in variables:
+        if not isinstance(variable, (str, Variable)):
+            raise TypeError(f'{what} holds a {type(variable).__name__}; its items are Variables or names')
+    return [v if isinstance(v, str) else v.name for v in variables]
+
+
+def _checked(value, kind, what):
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(f'{what} must be a {kind.__name__}, got {type(value).__name__}')
+    return value
+
+
+def _engine_of(executor):
+    from .executor import Executor
+    if not isinstance(executor, Executor):
+        raise TypeError(f'executor must be an Executor, got {type(executor).__name__}')
+    return executor._engine
 
 
 def _places(places):
@@ -40,8 +73,14 @@ class CompiledProgram:
     """Runs through Executor.run; with_data_parallel puts it on several devices."""
 
     def __init__(self, program_or_graph, build_strategy=None):
-        if isinstance(program_or_graph, core.Graph):
+        if isinstance(program_or_graph, IrGraph):
+            program_or_graph = program_or_graph.graph
+        of_graph = isinstance(program_or_graph, core.Graph)
+        if of_graph:
             program_or_graph = program_or_graph._program
+        if isinstance(program_or_graph, CompiledProgram):
+            raise TypeError('program_or_graph must be a Program or a Graph, got a CompiledProgram: '
+                            'compile its Program again, or call with_data_parallel on it')
         if not isinstance(program_or_graph, Program):
             raise TypeError('program_or_graph must be a Program or a Graph, '
                             f'got {type(program_or_graph).__name__}')
@@ -50,6 +89,9 @@ class CompiledProgram:
                             f'got {type(build_strategy).__name__}')
         self._take(program_or_graph, build_strategy is not None,
                    _C.CompiledProgram(program_or_graph, build_strategy or BuildStrategy()))
+        self._of_graph = of_graph
+        if build_strategy is not None:
+            build_strategy._handed_over()
 
     def _take(self, program, build_strategy_given, engine):
         self._program = program
@@ -61,6 +103,7 @@ class CompiledProgram:
         self._last_scope = None
         self._merge = {}  # name -> 'one' or 'mean'
         self._predictor = None
+        self._of_graph = False
 
     @property
     def _is_inference(self):
@@ -87,12 +130,15 @@ class CompiledProgram:
             raise TypeError('share_vars_from must be a CompiledProgram, '
                             f'got {type(share_vars_from).__name__}')
         if self._build_strategy_given and build_strategy is not None:
-            warnings.warn('build_strategy was given to CompiledProgram and to with_data_parallel; '
-                          'the one of with_data_parallel is used')
+            _C.warn('build_strategy was given to CompiledProgram and to with_data_parallel; '
+                    'the one of with_data_parallel is used')
         self._engine.with_data_parallel(loss_name or '', build_strategy,
                                         exec_strategy or ExecutionStrategy(),
                                         share_vars_from._engine if share_vars_from else None,
                                         _places(places))
+        for strategy in (build_strategy, exec_strategy):
+            if strategy is not None:
+                strategy._handed_over()
         self._share_vars_from = share_vars_from
         self._from_environment = places is None
         return self
@@ -141,9 +187,14 @@ class CompiledProgram:
         variables of `scope` into one file. parameters=False leaves their values out and keeps their
         hashes. With proof_fetch_list one step on proof_feed is run on copies of the variables and
         stored with its results, for load(prove=True)."""
-        names = [v if isinstance(v, str) else v.name for v in proof_fetch_list or []]
-        _C.save_compiled(self._engine, str(path), scope, self._ran_by, parameters,
-                         proof_feed or {}, names)
+        if self._is_inference:
+            raise RuntimeError('a predictor is not saved: its model has files of its own')
+        if proof_feed is not None and not proof_fetch_list:
+            raise ValueError('proof_feed is given, but proof_fetch_list names no result to store')
+        _C.save_compiled(self._engine, os.fspath(path), _checked(scope, core.Scope, 'scope'),
+                         self._ran_by, _checked(parameters, bool, 'parameters'),
+                         _feed_of_one_step(proof_feed, 'proof_feed'),
+                         _names(proof_fetch_list, 'proof_fetch_list'))
 
     @staticmethod
     def load(path, executor, scope=None, prove=False):
@@ -151,15 +202,28 @@ class CompiledProgram:
         variables go into `scope`. What differs from where it was saved is warned about: another
         version, another machine, another plan. prove=True runs the stored step and refuses a
         program whose numbers are not the stored ones."""
-        engine, program, notes, difference = _C.load_compiled(str(path), executor._engine, scope,
-                                                              prove)
+        engine, program, notes, difference = _C.load_compiled(
+            os.fspath(path), _engine_of(executor), _checked(scope, core.Scope, 'scope'), prove)
         for note in notes:
-            warnings.warn(f'{path}: {note}')
+            _C.warn(f'{path}: {note}')
         if difference is not None and not difference <= 1e-5:
             raise RuntimeError(f'{path}: the stored step gives other numbers here, by {difference}')
         loaded = CompiledProgram.__new__(CompiledProgram)
         loaded._take(program, True, engine)
+        loaded._ran_by = executor._engine  # its plans are made
         return loaded
+
+    def memory(self, executor, feed=None, fetch_list=None, scope=None):
+        """How many bytes a step on feeds of these shapes needs, before it has run; the values of
+        feed do not matter. arena: what lies between the ops of the step, of which at most `live` is
+        used at once; parameters: the persistable variables; feeds: what is fed; total: all of it.
+        explain() then shows the plan with its largest owners."""
+        engine = _engine_of(executor)
+        self._device_count(executor.place)
+        sizes = self._engine.memory(engine, _feed_of_one_step(feed, 'feed'),
+                                    _names(fetch_list, 'fetch_list'), _checked(scope, core.Scope, 'scope'))
+        self._ran_by = engine
+        return sizes
 
     def _device_count(self, place=None):
         """With places=None the environment decides, by the kind of the executor's place."""
@@ -172,6 +236,9 @@ class CompiledProgram:
 
     def _run(self, executor, feed, names, scope, return_numpy, return_merged, use_prune):
         if self._is_inference and not isinstance(feed, dict):
+            if names:
+                _C.warn('fetch_list is not used: a predictor gives the outputs of its model, '
+                        f'{self._predictor.get_output_names()}')
             return self._predictor.run(feed)
         self._device_count(executor.place)
         self._ran_by = executor._engine
@@ -187,8 +254,8 @@ class CompiledProgram:
         source = self._share_vars_from
         if source is None or source._last_scope is None or source._last_scope is scope:
             return scope
-        warnings.warn('share_vars_from ran in another scope than this run asks for: its scope, with '
-                      'the parameters to share, is used', stacklevel=4)
+        _C.warn('share_vars_from ran in another scope than this run asks for: its scope, with '
+                'the parameters to share, is used')
         return source._last_scope
 
     def _checked_feed(self, feed, use_prune):

@@ -7,7 +7,8 @@ _C.set_package_folder(_os.path.dirname(_os.path.dirname(_os.path.abspath(__file_
 _C.read_flags_from_environment()
 
 from _trireme import (  # noqa: E402
-    AlreadyExistsError, AssertionFailedError, CPUPlace, CUDAPinnedPlace, CUDAPlace, EnforceNotMet,
+    AlreadyExistsError, AssertionFailedError, CPUPlace, CUDAPinnedPlace, CUDAPlace, DeviceType,
+    EnforceNotMet,
     EOFException, ExecutionTimeoutError, ExternalError, FatalError, InvalidArgumentError, LoDTensor,
     LoDTensorArray, NotFoundError, OutOfRangeError, PermissionDeniedError, Place,
     PreconditionNotMetError, ResourceExhaustedError, Scope, SelectedRows, TypeMismatchError,
@@ -15,7 +16,7 @@ from _trireme import (  # noqa: E402
 from .desc import BlockDesc, OpDesc, ProgramDesc, VarDesc  # noqa: E402
 
 __all__ = ['AlreadyExistsError', 'AssertionFailedError', 'BlockDesc', 'CPUPlace', 'CUDAPinnedPlace',
-           'CUDAPlace', 'EnforceNotMet', 'EOFException', 'ExecutionTimeoutError', 'ExternalError',
+           'CUDAPlace', 'DeviceType', 'EnforceNotMet', 'EOFException', 'ExecutionTimeoutError', 'ExternalError',
            'FatalError', 'Graph', 'InvalidArgumentError', 'LoDTensor', 'LoDTensorArray', 'NotFoundError',
            'OpDesc', 'OutOfRangeError', 'PermissionDeniedError', 'Place', 'PreconditionNotMetError',
            'ProgramDesc', 'ResourceExhaustedError', 'Scope', 'SelectedRows', 'Tensor',

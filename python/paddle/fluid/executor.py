@@ -174,7 +174,15 @@ class Executor:
         scope's variables. Returns a text with the first op that differs for each pass; differences
         up to `tolerance` of a variable's largest number count as none."""
         program = program if program is not None else default_main_program()
-        return _C.check_passes(program, feed or {}, scope, tolerance)[1]
+        feed = _feed_dict(feed)
+        if scope is not None and not isinstance(scope, core.Scope):
+            raise TypeError(f'scope must be a Scope, got {type(scope).__name__}')
+        if isinstance(program, CompiledProgram):
+            return program._engine.check_passes(feed, scope, tolerance)
+        if not isinstance(program, Program):
+            raise TypeError('program must be a Program or a CompiledProgram, '
+                            f'got {type(program).__name__}')
+        return _C.check_passes(program, feed, scope, tolerance)[1]
 
     def _program_io(self, program):
         """(the program, its version, whether it has feed or fetch ops, its `read` ops as (reader,

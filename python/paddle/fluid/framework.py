@@ -14,6 +14,7 @@ from _trireme import (Block, Operator, Program, Variable, default_main_program,
 from . import core
 from .core import CPUPlace
 from .desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
+from .graph import IrGraph
 
 __all__ = ['Program', 'default_startup_program', 'default_main_program', 'program_guard',
            'name_scope', 'cuda_places', 'cpu_places', 'cuda_pinned_places', 'in_dygraph_mode',

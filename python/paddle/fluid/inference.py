@@ -270,6 +270,8 @@ class PaddlePredictor:
 
     def run(self, inputs):
         """Inputs stand in the order of get_input_names(), or are found by their names."""
+        if not isinstance(inputs, (list, tuple)) or not all(isinstance(t, PaddleTensor) for t in inputs):
+            raise TypeError(f'a predictor is fed a list of PaddleTensors, one for each of {self._names}')
         if len(inputs) != len(self._names):
             raise ValueError(f'the model has {len(self._names)} inputs, {self._names}; got {len(inputs)}')
         by_name = self._config._by_name() or all(tensor.name in self._names for tensor in inputs)

@@ -26,7 +26,10 @@ class ParallelExecutor:
                              f'from 0 to {num_trainers - 1}')
         if scope is not None and not isinstance(scope, core.Scope):
             raise TypeError(f'scope must be a Scope, got {type(scope).__name__}')
-        build = build_strategy._copy() if build_strategy is not None else BuildStrategy()
+        if build_strategy is not None and not isinstance(build_strategy, BuildStrategy):
+            raise TypeError('build_strategy must be a BuildStrategy, '
+                            f'got {type(build_strategy).__name__}')
+        build = build_strategy._handed_over()._copy() if build_strategy is not None else BuildStrategy()
         if num_trainers != 1:
             build.num_trainers = num_trainers
             build.trainer_id = trainer_id
