@@ -161,9 +161,10 @@ struct Executor::Compiled {
     }
     return std::make_unique<Frame>(*plan);
   }
-  void give_back(std::unique_ptr<Frame> frame) {
+  void give_back(std::unique_ptr<Frame> frame, std::span<const Feeds> bound_to) {
     std::lock_guard lock(mutex);
     idle.push_back(std::move(frame));
+    remember(bound_to);
   }
 };
 
@@ -458,12 +459,8 @@ std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
     std::lock_guard lock(mutex_);
     counters_.binds += frame->bind_count() - binds_before;
   }
-  if (frame->bind_count() != binds_before) {
-    std::lock_guard lock(compiled->mutex);
-    compiled->remember({given, 1});
-  }
   // A frame whose run failed is dropped with its half-made state; this one is whole.
-  compiled->give_back(std::move(frame));
+  compiled->give_back(std::move(frame), {given, 1});
   return results;
 }
 
@@ -538,10 +535,14 @@ std::vector<PlanSignature::Feed> facts_of(const Feeds& feeds) {
 
 }  // namespace
 
-// The caller holds the mutex. A steady step finds the last entry and asks for no memory.
+// The caller holds the mutex. Shapes that were there before ask for no memory.
 void Executor::Compiled::remember(std::span<const Feeds> feeds) {
-  if (!bound.empty() && same_feeds(bound.back(), feeds)) return;
-  std::erase_if(bound, [&](const Shapes& known) { return same_feeds(known, feeds); });
+  const auto found = std::find_if(bound.rbegin(), bound.rend(),
+                                  [&](const Shapes& known) { return same_feeds(known, feeds); });
+  if (found != bound.rend()) {
+    std::rotate(found.base() - 1, found.base(), bound.end());
+    return;
+  }
   if (bound.size() == kMostShapes) bound.erase(bound.begin());
   Shapes& shapes = bound.emplace_back();
   for (const Feeds& device : feeds) shapes.push_back(facts_of(device));
@@ -593,9 +594,7 @@ PlanSignature Executor::prepare(const Program& program, const std::vector<Feeds>
     signature.digest = frame->digest();
     signature.arena = frame->arena_bytes() + frame->scratch_bytes();
     signature.live = frame->live_bytes();
-    compiled.give_back(std::move(frame));
-    std::lock_guard lock(compiled.mutex);
-    compiled.remember(made.given());
+    compiled.give_back(std::move(frame), made.given());
   }
   return signature;
 }
