@@ -101,19 +101,9 @@ class Places {
 }  // namespace
 
 std::optional<std::pair<int, int>> renamed(const Node& node) {
-  static const std::set<std::string, std::less<>> kPrimitives = {
-      "p.reshape", "p.reshape_like", "p.align",          "p.unsqueeze",
-      "p.squeeze", "p.cast",         "p.broadcast_like", "p.sum_to_like"};
-  static const std::set<std::string, std::less<>> kOps = {"reshape",  "reshape2",  "squeeze",
-                                                          "squeeze2", "unsqueeze", "unsqueeze2",
-                                                          "flatten",  "flatten2"};
-  const std::string& type = node.schema->type();
-  if (kPrimitives.contains(type)) return std::pair(0, 0);
-  constexpr std::string_view kGrad = "_grad";
-  const bool grad = type.ends_with(kGrad);
-  if (!kOps.contains(grad ? type.substr(0, type.size() - kGrad.size()) : type)) return std::nullopt;
-  const int in = operand_position(node, grad ? "Out@GRAD" : "X");
-  const int out = result_position(node, grad ? "X@GRAD" : "Out");
+  const auto& [from, to] = node.schema->renaming();
+  if (from.empty()) return std::nullopt;
+  const int in = operand_position(node, from), out = result_position(node, to);
   if (in < 0 || out < 0 || node.ins[in] < 0 || node.outs[out] < 0) return std::nullopt;
   return std::pair(in, out);
 }

@@ -10,9 +10,8 @@
 
 namespace trireme {
 
-// The operand and the result, by position, of a node that gives the operand's elements in the same
-// order when there are as many of them and they have the same type: renamed dimensions, and sums
-// and repetitions of nothing.
+// The operand and the result, by position, of a node whose row says that it renames: dimensions
+// under other names, or sums and repetitions of nothing.
 std::optional<std::pair<int, int>> renamed(const Node& node);
 
 // By slot: the slot whose place in the arena it takes; itself where it has one of its own. Only

@@ -66,6 +66,7 @@ class ConvTaps : public OnednnConv {
     }
   }
 
+  const char* algorithm() const override { return "taps"; }
   // The gathered rows, then the gradient with the taps outermost.
   size_t scratch() const override {
     return static_cast<size_t>(floats_ + taps() * s_.map_channels * s_.image_channels) *

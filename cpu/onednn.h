@@ -67,7 +67,8 @@ class OnednnConv {
     float *image = nullptr, *map = nullptr, *filter = nullptr;  // the pass's result is written
     const float* bias = nullptr;                                // read where adds_bias()
   };
-  virtual size_t scratch() const = 0;  // bytes that the phases share
+  virtual const char* algorithm() const = 0;  // "direct", "winograd" or "taps"
+  virtual size_t scratch() const = 0;         // bytes that the phases share
   virtual int filter_pieces()
       const = 0;                       // of the first phase, which packs the filter; 0: not needed
   virtual int slices() const = 0;      // of the second phase, over the batch

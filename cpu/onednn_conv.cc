@@ -133,6 +133,7 @@ class Conv : public OnednnConv {
     }
   }
 
+  const char* algorithm() const override { return takes_winograd(sizes_) ? "winograd" : "direct"; }
   size_t scratch() const override {
     if (pieces_.empty()) return 0;
     return pass_ == ConvPass::filter ? partial_ * slices_.size() : partial_;

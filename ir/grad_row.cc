@@ -126,6 +126,9 @@ OpSchema OpSchema::make_grad_row() const {
   row.body_ = grad_body_;
   row.kernels_ = grad_kernels_;
   row.traits_.host = traits_.host;
+  if (!renaming_.first.empty()) {
+    row.renames(grad_name(renaming_.second), grad_name(renaming_.first));
+  }
   row.forward_ = this;
   return row;
 }

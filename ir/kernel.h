@@ -86,6 +86,10 @@ struct BoundKernel {
   // own `scratch` and `then` are not looked at.
   std::vector<BoundKernel> then;
   size_t scratch = 0;  // bytes that live while the instruction runs, aligned to 64
+  // For people: how it computes, beyond the kernel's name; and the bytes of operands that it copies
+  // into another layout, whole, before it computes.
+  std::string detail;
+  size_t packed = 0;
 
   BoundKernel() = default;
   template <class F>

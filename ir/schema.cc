@@ -210,6 +210,10 @@ OpSchema& OpSchema::inplace(std::string in_slot, std::string out_slot) {
   inplace_.emplace_back(std::move(in_slot), std::move(out_slot));
   return *this;
 }
+OpSchema& OpSchema::renames(std::string in_slot, std::string out_slot) {
+  renaming_ = {std::move(in_slot), std::move(out_slot)};
+  return *this;
+}
 OpSchema& OpSchema::traits(OpTraits traits) {
   traits.primitive |= traits_.primitive;
   traits_ = std::move(traits);

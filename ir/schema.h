@@ -163,6 +163,9 @@ class OpSchema {
 
   OpSchema& inplace(std::string in_slot,
                     std::string out_slot);  // may share memory when names agree
+  // The output holds the input's elements in the same order, when there are as many of them and
+  // they have the same type. So does the input's gradient those of the output's.
+  OpSchema& renames(std::string in_slot, std::string out_slot);
   OpSchema& traits(OpTraits traits);
   OpSchema& sample(SampleRule rule);  // several may be given
   // Relative tolerance of the gradient check where 1e-6 cannot hold, with the reason.
@@ -184,6 +187,8 @@ class OpSchema {
   const RegionRule& region_rule() const { return region_; }
   const OpTraits& trait() const { return traits_; }
   const std::vector<std::pair<std::string, std::string>>& inplace_pairs() const { return inplace_; }
+  // Input and output of renames(); empty where there are none.
+  const std::pair<std::string, std::string>& renaming() const { return renaming_; }
   const std::vector<SampleRule>& samples() const { return samples_; }
   double grad_tolerance() const { return tolerance_; }
   const std::string& tolerance_reason() const { return tolerance_reason_; }
@@ -217,6 +222,7 @@ class OpSchema {
   GradRule grad_rule_;
   RegionRule region_;
   std::vector<std::pair<std::string, std::string>> inplace_;
+  std::pair<std::string, std::string> renaming_;
   OpTraits traits_;
   std::vector<SampleRule> samples_;
   double tolerance_ = 1e-6;

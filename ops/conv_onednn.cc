@@ -62,6 +62,13 @@ bool add_conv_phases(const ConvShape& shape, ConvPass pass, const ConvOperands& 
                                .bias = at.bias < 0 ? nullptr : k.in<float>(at.bias)};
   };
   kernel.scratch = std::max(kernel.scratch, conv->scratch());
+  if (kernel.detail.empty()) {
+    kernel.detail = conv->algorithm();
+  } else if (kernel.detail != conv->algorithm()) {
+    kernel.detail += std::string(" and ") + conv->algorithm();
+  }
+  if (behind != ConvBehind::nothing && conv->adds_bias(0)) kernel.detail += " with post-ops";
+  if (conv->filter_pieces() > 0) kernel.packed += conv->scratch();
   if (const int pieces = conv->filter_pieces(); pieces > 0) {
     add_phase(
         kernel,

@@ -459,6 +459,7 @@ BoundKernel LstmRecurrence<T>::backward_kernel(
   Scratch room;
   shared(room);
   kernel.scratch = room.bytes();
+  kernel.packed = static_cast<size_t>(4 * width * turned_pitch()) * sizeof(T);
   kernel.then.emplace_back(
       [run = *this, in, kept, grads](const KernelArgs& k) {
         const auto [begin, end] = k.range(run.groups());

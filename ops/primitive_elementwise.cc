@@ -365,6 +365,7 @@ void register_others(Registry& ops) {
   ops.primitive("p.cast")
       .in("A", "any shape and type")
       .out("Out", "A in another element type")
+      .renames("A", "Out")
       .required_attr<int32_t>("dtype", "the wanted element type")
       .shape([](OpView& op) {
         rule(op, dtype_attr(op, "dtype"), op.in("A").shape);

@@ -308,6 +308,7 @@ void register_broadcasts(Registry& ops) {
       .in("A", "any shape that broadcasts to B's")
       .in("B", "its shape is taken")
       .out("Out", "A repeated to the shape of B")
+      .renames("A", "Out")
       .shape([](OpView& op) {
         op.set_out("Out", op.in("A").dtype, op.in("B").shape);
         carry_lod(op, "Out", {"B", "A"});
@@ -318,6 +319,7 @@ void register_broadcasts(Registry& ops) {
       .in("A", "a value to which B would broadcast")
       .in("B", "its shape is taken")
       .out("Out", "A added up along the dimensions in which B was repeated")
+      .renames("A", "Out")
       .shape(sum_to_rule)
       .vjp([](Vjp& v) { v.set(0, broadcast_like(v.grad(), v.in(0))); })
       .kernel(typed_by<float, double, int32_t, int64_t>(

@@ -28,6 +28,7 @@ OpSchema& renaming_primitive(Registry& ops, const char* name, const char* doc) {
       .doc(doc)
       .in("A", "any shape")
       .out("Out", doc)
+      .renames("A", "Out")
       .vjp([](Vjp& v) { v.set(0, reshape_like(v.grad(), v.in(0))); })
       .kernel(untyped(copy_kernel));
 }

@@ -51,7 +51,8 @@ void renaming(Registry& ops, const std::string& name, const char* doc, TargetSha
     OpSchema& row = ops.op(keeps_shape ? name + "2" : name)
                         .in("X", "any shape and type")
                         .out("Out", doc)
-                        .inplace("X", "Out");
+                        .inplace("X", "Out")
+                        .renames("X", "Out");
     if (keeps_shape) row.out_intermediate("XShape", "[0, extents of X], no elements");
     describe(row);
     row.shape([target](OpView& op) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <sstream>
+#include <utility>
 
 #include "core/sha256.h"
 #include "core/text.h"
@@ -15,12 +16,15 @@ constexpr size_t kOwnersShown = 10;
 std::string bytes_text(size_t bytes) {
   std::ostringstream out;
   out.precision(3);
+  const auto count = static_cast<double>(bytes);
   if (bytes < 10000) {
     out << bytes << " B";
-  } else if (bytes < 10000000) {
-    out << static_cast<double>(bytes) / 1e3 << " kB";
+  } else if (count < 999.5e3) {
+    out << count / 1e3 << " kB";
+  } else if (count < 999.5e6) {
+    out << count / 1e6 << " MB";
   } else {
-    out << static_cast<double>(bytes) / 1e6 << " MB";
+    out << count / 1e9 << " GB";
   }
   return out.str();
 }
@@ -40,12 +44,18 @@ std::string Frame::report() const {
     int value;
   };
   std::vector<Owner> owners;
-  size_t values = 0;  // bytes they would take side by side
+  size_t values = 0;               // bytes they would take side by side
+  size_t packed = 0, packing = 0;  // bytes, and instructions that pack
   std::map<std::string, std::map<std::string, size_t>> kernels;
   for (size_t i = 0; i < plan_.instructions.size(); ++i) {
     const Node& node = plan_.graph.nodes[plan_.instructions[i].node];
     const std::string& type = (node.members.empty() ? node : node.members[0]).schema->type();
-    for (const Kernel* chosen : bound_[i].chosen) ++kernels[type][chosen->name];
+    const BoundKernel& kernel = bound_[i].kernel;
+    packed += kernel.packed;
+    packing += kernel.packed > 0;
+    for (const Kernel* chosen : bound_[i].chosen) {
+      ++kernels[type][kernel.detail.empty() ? chosen->name : cat(chosen->name, " ", kernel.detail)];
+    }
     for (int value : node.outs) {
       if (value < 0 || plan_.lifetimes[plan_.slot_of[value]].segment < 0) continue;
       if (!facts_[value].shape.known()) continue;
@@ -58,6 +68,10 @@ std::string Frame::report() const {
   out << "memory\n  arena " << bytes_text(arena_bytes()) << " for values of " << bytes_text(values)
       << " (at most " << bytes_text(live_bytes()) << " at once), scratch "
       << bytes_text(scratch_bytes()) << "\n";
+  if (packing > 0) {
+    out << "  in every step " << packing << " instructions pack " << bytes_text(packed)
+        << " of parameters into that scratch\n";
+  }
   for (size_t b = 0; b < buckets_.size(); ++b) {
     out << "  " << bytes_text(buckets_[b].byte_size()) << " of it a bucket of "
         << plan_.buckets[b].places.size() << " gradients\n";
@@ -73,7 +87,10 @@ std::string Frame::report() const {
   out << "kernels\n";
   for (const auto& [type, chosen] : kernels) {
     out << "  " << type << ":";
-    for (const auto& [name, count] : chosen) out << " " << name << " x" << count;
+    const char* before = " ";
+    for (const auto& [name, count] : chosen) {
+      out << std::exchange(before, ", ") << name << " x" << count;
+    }
     out << "\n";
   }
   return out.str();

@@ -6,6 +6,7 @@
 
 #include "cpu/gemm.h"
 #include "cpu/onednn.h"
+#include "cpu/vectorised.h"
 #include "ir/unique_name.h"
 #include "layers/layers.h"
 #include "layers/optimizer.h"
@@ -14,10 +15,10 @@
 namespace trireme {
 namespace {
 
-// "conv2d: onednn x1" becomes {"conv2d", {"onednn"}}.
+// "conv2d: onednn direct x1, reference x2" becomes {"conv2d", {"onednn", "reference"}}.
 std::map<std::string, std::set<std::string>> kernels_in(const std::string& report) {
   std::map<std::string, std::set<std::string>> found;
-  const std::regex line(R"(\n  (\w[\w.]*):((?: \w+ x\d+)+))"), one(R"( (\w+) x\d+)");
+  const std::regex line(R"(\n  (\w[\w.]*):((?: [\w -]+ x\d+,?)+))"), one(R"( (\w+)[\w -]* x\d+)");
   for (std::sregex_iterator at(report.begin(), report.end(), line), end; at != end; ++at) {
     const std::string kernels = (*at)[2];
     for (std::sregex_iterator k(kernels.begin(), kernels.end(), one); k != end; ++k) {
@@ -58,6 +59,25 @@ TEST(LibraryKernels, RunWhatCostsMost) {
     ASSERT_TRUE(kernels.contains(op)) << op << " in\n" << executor.report(*main);
     EXPECT_FALSE(kernels.at(op).contains("reference")) << op;
   }
+}
+
+// By the shape alone: 3 x 3 over 64 channels is Winograd's, 1 x 1 direct.
+TEST(LibraryKernels, SayHowTheyConvolveAndWhatTheyPack) {
+  if (!has_onednn() || vector_width() != VectorWidth::avx512) GTEST_SKIP() << "no Winograd here";
+  const UniqueNameGuard names;
+  const auto main = Program::create(), startup = Program::create();
+  const ProgramGuard guard(main, startup);
+  Var& image = layers::data("image", {64, 16, 16});
+  Var& near = layers::conv2d(image, {.num_filters = 64, .filter_size = 3, .padding = 1});
+  Var& map = layers::conv2d(near, {.num_filters = 64, .filter_size = 1, .bias_attr = false});
+  Executor executor;
+  Scope scope;
+  executor.run(*startup, {}, {}, {.scope = &scope});
+  executor.run(*main, {{"image", filled(DType::float32, {8, 64, 16, 16}, 0.5)}}, {map.name()},
+               {.scope = &scope});
+  const std::string report = executor.report(*main);
+  EXPECT_THAT(report, ::testing::HasSubstr("conv2d: onednn direct x1, onednn winograd x1"));
+  EXPECT_THAT(report, ::testing::HasSubstr("in every step 2 instructions pack"));
 }
 
 }  // namespace
