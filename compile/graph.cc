@@ -178,6 +178,7 @@ Error& add_node_context(Error& error, const Node& node, const std::vector<ValueI
     for (int i = 0; i < node.in_counts[s]; ++i) {
       const ValueInfo& info = *facts[node.ins[at + i]];
       error.operand(cat(ins[s].name, "   ", info.name.empty() ? "(computed)" : info.name, "   ",
+                        info.type == VarType::selected_rows ? "selected rows of " : "",
                         name_of(info.dtype), " ", info.shape.to_string(),
                         info.lod.empty() ? "" : " lod " + to_string(info.lod)));
     }

@@ -115,7 +115,8 @@ std::vector<FlagRow> rows() {
        "Trireme's own: a batch is split as the original's code does since 1.8, in equal chunks of "
        "which the last is short, not as its documents say."},
       {"enable_parallel_graph", false, not_needed, "Replicas run side by side, always."},
-      {"fuse_parameter_memory_size", -1.0, not_needed, "All gradients of a type stand in one bucket."},
+      {"fuse_parameter_memory_size", -1.0, not_needed,
+       "All gradients of a type stand in one bucket."},
       {"fuse_parameter_groups_size", whole(1), not_needed,
        "All gradients of a type stand in one bucket."},
 
@@ -392,8 +393,16 @@ void read_flags_from_environment() {
 bool checks_nan_inf() {
   static Remembered<bool> known;
   return known.get([] {
-    return std::get<bool>(get_flag("check_nan_inf")) ||
-           std::get<bool>(get_flag("fast_check_nan_inf"));
+    const bool on =
+        std::get<bool>(get_flag("check_nan_inf")) || std::get<bool>(get_flag("fast_check_nan_inf"));
+    for (const char* name :
+         {"PADDLE_INF_NAN_SKIP_OP", "PADDLE_INF_NAN_SKIP_ROLE", "PADDLE_INF_NAN_SKIP_VAR"}) {
+      if (on && std::getenv(name)) {
+        warn_once(cat("the environment variable ", name,
+                      " is not read here: FLAGS_check_nan_inf looks at the result of every op"));
+      }
+    }
+    return on;
   });
 }
 

@@ -27,8 +27,14 @@ std::string_view name_of(Kind kind) {
 }
 
 [[noreturn]] void wrong_kind(Kind held, Kind wanted) {
-  throw Error(held == Kind::none ? ErrorKind::precondition : ErrorKind::invalid_argument,
+  Error error(held == Kind::none ? ErrorKind::precondition : ErrorKind::invalid_argument,
               cat("the variable holds ", name_of(held), ", not ", name_of(wanted)));
+  if (held == Kind::rows && wanted == Kind::dense) {
+    error.fix(
+        "build the embedding with is_sparse=False, or convert its gradient first with "
+        "get_tensor_from_selected_rows");
+  }
+  throw error;
 }
 
 // Never reused, so a scope at a recycled address is not mistaken for the one before it.

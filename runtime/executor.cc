@@ -185,6 +185,7 @@ ExecutorCounters Executor::counters() const {
 // A plan in whose run a fork cut off the thread is of no use to the child; nor can it be taken
 // down.
 void Executor::drop_plans_cut_off() {
+  if (!any_run_cut_off()) return;
   static auto* const lost = new std::vector<std::shared_ptr<Compiled>>;
   std::lock_guard lock(mutex_);
   for (auto& entry : cache_) {

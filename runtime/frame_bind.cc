@@ -310,6 +310,13 @@ BoundKernel Frame::kernel_for(const Node& node, bool late, Bound& bound) {
       return std::move(*made);
     }
   }
+  for (int value : node.ins) {
+    if (value < 0 || facts_[value].type != VarType::selected_rows) continue;
+    throw Error(cat(facts_[value].name, " holds selected rows, but this op takes tensors"))
+        .fix(
+            "build the embedding with is_sparse=False, or convert its gradient first with "
+            "get_tensor_from_selected_rows");
+  }
   throw Error(ErrorKind::unimplemented,
               cat("no kernel takes these operands (", join(refusals, "; "), ")"))
       .fix("cast the operands to float32");

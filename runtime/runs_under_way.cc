@@ -69,8 +69,8 @@ RunUnderWay::RunUnderWay(const Scope& scope, const void* replicas, bool writes)
 RunUnderWay::~RunUnderWay() { RunsUnderWay::all().leave(*this); }
 
 void check_not_cut_off(const Scope& scope, bool writes) {
+  if (!any_run_cut_off()) return;
   RunsUnderWay& runs = RunsUnderWay::all();
-  if (!runs.any_cut_off.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(runs.mutex);
   const bool hit = std::ranges::any_of(runs.cut_off, [&](const RunsUnderWay::CutOff& run) {
     return run.scope == &scope.root() && (run.writes || writes);
@@ -82,9 +82,11 @@ void check_not_cut_off(const Scope& scope, bool writes) {
       .fix("fork while nothing runs, or use a new Scope in the child and load or initialise it");
 }
 
+bool any_run_cut_off() { return RunsUnderWay::all().any_cut_off.load(std::memory_order_relaxed); }
+
 bool is_cut_off(const void* replicas) {
+  if (!any_run_cut_off()) return false;
   RunsUnderWay& runs = RunsUnderWay::all();
-  if (!runs.any_cut_off.load(std::memory_order_relaxed)) return false;
   const std::lock_guard lock(runs.mutex);
   return std::ranges::any_of(runs.cut_off,
                              [&](const auto& run) { return run.replicas == replicas; });

@@ -27,7 +27,8 @@ class RunUnderWay {
 // child has the thread's locks and half-made results, but not the thread. Runs that only read go
 // side by side with runs that only read.
 void check_not_cut_off(const Scope& scope, bool writes);
-// The same question about a plan for several devices.
+// The same question about a plan for several devices, and whether there is any such run at all.
 bool is_cut_off(const void* replicas);
+bool any_run_cut_off();
 
 }  // namespace trireme

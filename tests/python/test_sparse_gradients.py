@@ -173,3 +173,21 @@ def test_programs_with_sparse_gradients_survive_bytes_and_clones(exe, fresh):
     np.testing.assert_array_equal(ends[0], ends[2])
     test = fresh[0].clone(for_test=True)
     assert 'table@GRAD' not in test.global_block().vars
+
+
+@pytest.mark.parametrize('layer', ['softmax', 'fc', 'concat', 'top_k', 'layer_norm'])
+def test_selected_rows_where_a_tensor_is_needed_are_named_with_line_and_fix(layer):
+    layers = fluid.layers
+    use = {'softmax': layers.softmax, 'fc': lambda rows: layers.fc(rows, 2), 'layer_norm': layers.layer_norm,
+           'concat': lambda rows: layers.concat([rows, rows]), 'top_k': lambda rows: layers.topk(rows, 1)[0]}[layer]
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup):
+        ids = fluid.data('ids', [None, 1], 'int64')
+        loss = layers.mean(fluid.embedding(ids, [20, 4], is_sparse=True, param_attr='emb'))
+        out = use(dict((param.name, grad) for param, grad in fluid.backward.append_backward(loss))['emb'])
+    exe, scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
+    exe.run(startup, scope=scope)
+    with pytest.raises(ValueError) as error:
+        exe.run(main, feed={'ids': np.array([[1], [2]], 'int64')}, fetch_list=[out], scope=scope)
+    text = str(error.value)
+    assert 'emb@GRAD   selected rows of float32' in text and __file__ in text and 'is_sparse=False' in text
