@@ -3,6 +3,7 @@
 
 #include "python/binding/binding.h"
 #include "python/binding/casters.h"
+#include "python/binding/without_gil.h"
 
 namespace trireme::binding {
 namespace {
@@ -16,7 +17,7 @@ void save(const CompiledProgram& compiled, const std::string& path,
   options.proof_fetches = proof_fetches;
   options.poll = poll_signals;
   const std::shared_ptr<ScopeHandle> used = scope ? scope : global_scope_handle();
-  const py::gil_scoped_release without_gil;
+  const WithoutGil without_gil;
   save_compiled(path, compiled, used->get(), ran_by, options);
 }
 
@@ -26,7 +27,7 @@ py::tuple load(const std::string& path, Executor& executor,
   LoadedCompiled loaded;
   std::optional<double> difference;
   {
-    const py::gil_scoped_release without_gil;
+    const WithoutGil without_gil;
     loaded = load_compiled(path, executor, used->get());
     if (prove) difference = run_proof(loaded, used->get(), poll_signals);
   }

@@ -7,6 +7,7 @@
 #include "core/text.h"
 #include "python/binding/binding.h"
 #include "python/binding/casters.h"
+#include "python/binding/without_gil.h"
 #include "runtime/feed_split.h"
 #include "runtime/places.h"
 
@@ -136,14 +137,14 @@ py::list run(CompiledProgram& compiled, Executor& executor, const py::object& fe
   std::vector<Replicas::Result> results;
   if (py::isinstance<py::dict>(feed)) {
     const Feeds feeds = feeds_from_python(program, feed);
-    const py::gil_scoped_release without_gil;
+    const WithoutGil without_gil;
     results = compiled.run(executor, feeds, fetches, std::move(options));
   } else {
     std::vector<Feeds> feeds;
     for (const py::handle device : feed) {
       feeds.push_back(feeds_from_python(program, device.cast<py::dict>()));
     }
-    const py::gil_scoped_release without_gil;
+    const WithoutGil without_gil;
     results = compiled.run(executor, feeds, fetches, std::move(options));
   }
   py::list values(results.size());
@@ -173,7 +174,7 @@ py::dict memory_of_step(const CompiledProgram& compiled, Executor& executor, con
   PlanSignature plan;
   size_t fed = 0, parameters = 0;
   {
-    const py::gil_scoped_release without_gil;
+    const WithoutGil without_gil;
     plan =
         compiled.prepare(executor, feeds, fetches, {.scope = &used->get(), .poll = poll_signals});
   }
@@ -191,7 +192,7 @@ std::string text_of_pass_checks(const CompiledProgram& compiled, const py::dict&
                                 const std::shared_ptr<ScopeHandle>& scope, double tolerance) {
   const Feeds feeds = feeds_from_python(*compiled.program(), feed);
   const std::shared_ptr<ScopeHandle> used = scope ? scope : global_scope_handle();
-  const py::gil_scoped_release without_gil;
+  const WithoutGil without_gil;
   return to_text(compiled.check_passes(feeds, used->get(), tolerance, poll_signals));
 }
 

@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "python/binding/binding.h"
 #include "python/binding/casters.h"
+#include "python/binding/without_gil.h"
 #include "runtime/check_passes.h"
 
 namespace trireme::binding {
@@ -81,7 +82,7 @@ py::list run_program(Executor& executor, const std::shared_ptr<Program>& program
   options.poll = poll_signals;
   std::vector<Variable> results;
   {
-    const py::gil_scoped_release without_gil;
+    const WithoutGil without_gil;
     results = executor.run(*program, feeds, fetches, std::move(options));
   }
   py::list values(results.size());
@@ -103,7 +104,7 @@ void bind_executor(py::module_& m) {
         const std::shared_ptr<ScopeHandle> used = scope ? scope : global_scope_handle();
         std::vector<PassCheck> checks;
         {
-          py::gil_scoped_release release;
+          const WithoutGil without_gil;
           checks = check_passes(*program, std::vector<Feeds>{feeds}, used->get(),
                                 {.tolerance = tolerance, .poll = poll_signals});
         }

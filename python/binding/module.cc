@@ -1,11 +1,13 @@
 // The extension module `_trireme`: everything that the package `paddle` asks of the engine.
 #include "python/binding/binding.h"
+#include "python/binding/without_gil.h"
 
 PYBIND11_MODULE(_trireme, m) {
   using namespace trireme::binding;
   m.attr("version") = TRIREME_VERSION;
   // Types come before the functions whose signatures mention them.
   bind_errors(m);
+  watch_for_the_end();
   bind_lines(m);
   bind_types(m);
   bind_places(m);

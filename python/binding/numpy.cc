@@ -5,6 +5,7 @@
 
 #include "core/text.h"
 #include "python/binding/binding.h"
+#include "python/binding/without_gil.h"
 
 namespace trireme::binding {
 namespace {
@@ -105,9 +106,7 @@ Tensor from_numpy(py::handle value) {
   // The last tensor may let go on a thread that does not hold the GIL, or after Python has ended.
   PyObject* kept = array.release().ptr();
   auto buffer = Buffer::adopt(data, bytes, [kept] {
-    if (!Py_IsInitialized()) return;
-    const py::gil_scoped_acquire gil;
-    Py_DECREF(kept);
+    if (const GilIfAny gil; gil) Py_DECREF(kept);
   });
   return Tensor(*element, extents, std::move(buffer));
 }

@@ -5,6 +5,7 @@
 #include "core/random.h"
 #include "ir/distributed.h"
 #include "python/binding/casters.h"
+#include "python/binding/without_gil.h"
 #include "transpiler/distribute.h"
 #include "transpiler/memory_optimize.h"
 #include "transpiler/slice.h"
@@ -183,7 +184,7 @@ void bind_transpilers(py::module_& m) {
           return blocks;
         });
   m.def("wait_server_ready", [](const std::vector<std::string>& endpoints, double seconds) {
-    const py::gil_scoped_release without_gil;
+    const WithoutGil without_gil;
     wait_server_ready(endpoints, std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)),
                       poll_signals);
   });

@@ -1,6 +1,8 @@
 """An error on one device ends the run, is the one that is raised, and leaves all usable."""
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import types
@@ -232,3 +234,26 @@ def test_ctrl_c_ends_a_check_of_passes():
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         fluid.Executor(fluid.CPUPlace()).check_passes(main)
+
+
+def test_the_process_ends_while_daemon_threads_are_in_a_run():
+    source = '''
+import threading, time
+import numpy as np
+import paddle.fluid as fluid
+x = fluid.data('x', [None, 4])
+loss = fluid.layers.mean(fluid.layers.fc(x, 3))
+fluid.Executor().run(fluid.default_startup_program())
+main = fluid.default_main_program()
+def work():
+    exe = fluid.Executor()
+    while True:
+        exe.run(main, feed={'x': np.ones((200, 4), 'float32')}, fetch_list=[loss])
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.1)
+'''
+    for _ in range(3):
+        done = subprocess.run([sys.executable, '-c', source], capture_output=True, text=True,
+                              env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}, timeout=60)
+        assert done.returncode == 0, done.stderr
