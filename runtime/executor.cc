@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <shared_mutex>
-#include <sstream>
 #include <thread>
 
 #include "compile/graphviz.h"
@@ -15,6 +14,7 @@
 #include "core/text.h"
 #include "core/warning.h"
 #include "runtime/check_passes.h"
+#include "runtime/executor_plans.h"
 #include "runtime/feed_split.h"
 #include "runtime/overwritten_feeds.h"
 #include "runtime/runs_under_way.h"
@@ -56,118 +56,6 @@ Scope* swap_global_scope(Scope* scope) {
   return before;
 }
 
-// What a plan was compiled for. Extents are not part of it: they are bound later.
-struct Executor::Key {
-  uint64_t program = 0;
-  uint64_t version = 0;
-  bool prune = false;
-  bool keep_optimizers = false;
-  std::vector<std::string> passes_off;
-  std::string graphviz;  // who asks for pictures gets a plan that is drawn there
-  int devices = 1;
-  ParallelOptions parallel;
-  std::vector<std::string> fetches;
-  std::vector<std::pair<std::string, FeedFacts>> feeds;
-
-  // Alone, a program runs in one way.
-  bool ran_as(uint64_t asked, int on_devices, const ParallelOptions* in_way) const {
-    if (program != asked) return false;
-    const bool any_way = !replicated() || !in_way;
-    return on_devices == 0 || (devices == on_devices && (any_way || parallel == *in_way));
-  }
-  bool replicated() const { return devices > 1 || parallel.loss_gradient == LossGradient::fed; }
-
-  bool matches(const Key& other) const {
-    if (program != other.program || version != other.version || prune != other.prune ||
-        keep_optimizers != other.keep_optimizers || passes_off != other.passes_off ||
-        graphviz != other.graphviz || devices != other.devices || parallel != other.parallel ||
-        fetches != other.fetches || feeds.size() != other.feeds.size()) {
-      return false;
-    }
-    for (size_t i = 0; i < feeds.size(); ++i) {
-      if (feeds[i].first != other.feeds[i].first || !same(feeds[i].second, other.feeds[i].second)) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  // The same question without making a key of it: every step asks.
-  bool matches(const Program& asked, std::span<const Feeds> fed,
-               const std::vector<std::string>& fetched, const ParallelOptions& asked_parallel,
-               const RunOptions& options) const {
-    return program == asked.id() && version == asked.version() && parallel == asked_parallel &&
-           devices == static_cast<int>(fed.size()) && prune == options.use_prune &&
-           keep_optimizers == options.keep_optimizers && fetches == fetched &&
-           passes_off == options.passes_off && graphviz == options.graphviz &&
-           std::all_of(fed.begin(), fed.end(), [this](const Feeds& one) { return takes(one); });
-  }
-
- private:
-  bool takes(const Feeds& fed) const {
-    if (feeds.size() != fed.size()) return false;
-    auto it = fed.begin();
-    for (const auto& [name, facts] : feeds) {
-      const Tensor& tensor = it->second;
-      if (name != it->first || facts.dtype != tensor.dtype() ||
-          !agrees(facts.shape, tensor.shape())) {
-        return false;
-      }
-      ++it;
-    }
-    return true;
-  }
-  static bool same(const FeedFacts& a, const FeedFacts& b) {
-    return a.dtype == b.dtype && a.shape == b.shape;
-  }
-  // An extent that the plan fixed must be the fed one; what it left open may be anything.
-  static bool agrees(const Shape& compiled, const Shape& fed) {
-    if (compiled.rank() != fed.rank()) return false;
-    for (int i = 0; i < fed.rank(); ++i) {
-      if (compiled[i].known() && !(compiled[i] == fed[i])) return false;
-    }
-    return true;
-  }
-};
-
-// A plan and the frames that are not running. Frames hold memory and bindings between steps.
-struct Executor::Compiled {
-  Key key;
-  std::unique_ptr<Plan> plan;          // one device
-  std::unique_ptr<Replicas> replicas;  // several; run by one caller at a time
-  std::vector<PassReport> passes;
-  std::vector<std::string> feed_names;  // by the plan's feed number
-  mutable std::mutex mutex;
-  std::vector<std::unique_ptr<Frame>> idle;
-  using Shapes = std::vector<std::vector<PlanSignature::Feed>>;  // by device
-  std::vector<Shapes> bound;  // what it was bound to lately, the last one at the end
-
-  void remember(std::span<const Feeds> feeds);
-  std::vector<PlanSignature> signatures() const;
-
-  std::unique_ptr<Frame> take(uint64_t scope_id) {
-    std::lock_guard lock(mutex);
-    for (size_t i = 0; i < idle.size(); ++i) {
-      if (idle[i]->bound_scope() == scope_id) {
-        std::unique_ptr<Frame> frame = std::move(idle[i]);
-        idle.erase(idle.begin() + static_cast<std::ptrdiff_t>(i));
-        return frame;
-      }
-    }
-    if (!idle.empty()) {
-      std::unique_ptr<Frame> frame = std::move(idle.back());
-      idle.pop_back();
-      return frame;
-    }
-    return std::make_unique<Frame>(*plan);
-  }
-  void give_back(std::unique_ptr<Frame> frame, std::span<const Feeds> bound_to) {
-    std::lock_guard lock(mutex);
-    idle.push_back(std::move(frame));
-    remember(bound_to);
-  }
-};
-
 Executor::Executor(Place place) : place_(place), process_seed_(fresh_seed()) {}
 Executor::~Executor() = default;
 
@@ -185,6 +73,7 @@ ExecutorCounters Executor::counters() const {
 // A plan in whose run a fork cut off the thread is of no use to the child; nor can it be taken
 // down.
 void Executor::drop_plans_cut_off() {
+  if (!forked_during_runs()) return;
   if (!any_run_cut_off()) return;
   static auto* const lost = new std::vector<std::shared_ptr<Compiled>>;
   std::lock_guard lock(mutex_);
@@ -393,6 +282,7 @@ int64_t samples_fed(const Program& program, const Feeds& feeds) {
 template <class Lock>
 void wait_for(Lock& lock, const std::function<void()>& poll) {
   using namespace std::chrono_literals;
+  if (lock.try_lock()) return;
   auto pause = 20us;
   for (auto next_poll = std::chrono::steady_clock::now() + 100ms; !lock.try_lock();) {
     std::this_thread::sleep_for(pause);
@@ -507,62 +397,6 @@ Executor::Prepared Executor::ready(const Program& program, const std::vector<Fee
   return made;
 }
 
-namespace {
-
-constexpr size_t kMostShapes = 16;  // that a plan remembers
-
-bool same_feed(const PlanSignature::Feed& known, const std::string& name, const Tensor& tensor) {
-  return known.name == name && known.dtype == tensor.dtype() && known.shape == tensor.shape() &&
-         known.lod == tensor.lod();
-}
-
-bool same_feeds(const std::vector<std::vector<PlanSignature::Feed>>& known,
-                std::span<const Feeds> feeds) {
-  return std::equal(
-      known.begin(), known.end(), feeds.begin(), feeds.end(), [](const auto& a, const Feeds& b) {
-        return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
-          return same_feed(x, y.first, y.second);
-        });
-      });
-}
-
-std::vector<PlanSignature::Feed> facts_of(const Feeds& feeds) {
-  std::vector<PlanSignature::Feed> list;
-  for (const auto& [name, tensor] : feeds) {
-    list.push_back({name, tensor.dtype(), tensor.shape(), tensor.lod()});
-  }
-  return list;
-}
-
-}  // namespace
-
-// The caller holds the mutex. Shapes that were there before ask for no memory.
-void Executor::Compiled::remember(std::span<const Feeds> feeds) {
-  const auto found = std::find_if(bound.rbegin(), bound.rend(),
-                                  [&](const Shapes& known) { return same_feeds(known, feeds); });
-  if (found != bound.rend()) {
-    std::rotate(found.base() - 1, found.base(), bound.end());
-    return;
-  }
-  if (bound.size() == kMostShapes) bound.erase(bound.begin());
-  Shapes& shapes = bound.emplace_back();
-  for (const Feeds& device : feeds) shapes.push_back(facts_of(device));
-}
-
-// Only the last shapes are still bound, so only they have a digest. The caller holds the mutex.
-std::vector<PlanSignature> Executor::Compiled::signatures() const {
-  std::vector<PlanSignature> plans;
-  for (const Shapes& shapes : bound) {
-    PlanSignature& plan = plans.emplace_back();
-    plan.fetches = key.fetches;
-    plan.feeds = shapes;
-  }
-  if (plans.empty()) return plans;
-  if (replicas) plans.back().digest = replicas->digest();
-  if (!replicas && idle.size() == 1) plans.back().digest = idle.back()->digest();
-  return plans;
-}
-
 PlanSignature Executor::prepare(const Program& program, const std::vector<Feeds>& feeds,
                                 const std::vector<std::string>& fetches,
                                 const ParallelOptions& parallel, RunOptions options) {
@@ -598,19 +432,6 @@ PlanSignature Executor::prepare(const Program& program, const std::vector<Feeds>
     compiled.give_back(std::move(frame), made.given());
   }
   return signature;
-}
-
-std::vector<PlanSignature> Executor::plans_of(const Program& program, int devices,
-                                              const ParallelOptions* parallel) const {
-  std::lock_guard lock(mutex_);
-  std::vector<PlanSignature> plans;
-  for (const auto& entry : cache_) {
-    if (!entry->key.ran_as(program.id(), devices, parallel)) continue;
-    if (entry->key.version != program.version()) continue;
-    std::lock_guard frames(entry->mutex);
-    for (PlanSignature& plan : entry->signatures()) plans.push_back(std::move(plan));
-  }
-  return plans;
 }
 
 std::vector<Replicas::Result> Executor::run_parallel(const Program& program,
@@ -651,54 +472,6 @@ std::vector<Replicas::Result> Executor::run_parallel(const Program& program,
     compiled.remember(made.given());
   });
   return results;
-}
-
-std::string Executor::report(const Program& program, int devices,
-                             const ParallelOptions* parallel) const {
-  std::lock_guard lock(mutex_);
-  for (const auto& entry : cache_) {
-    if (!entry->key.ran_as(program.id(), devices, parallel)) continue;
-    std::lock_guard frames(entry->mutex);
-    std::ostringstream out;
-    out << "passes\n";
-    for (const PassReport& pass : entry->replicas ? entry->replicas->passes() : entry->passes) {
-      out << "  " << pass.name << ": " << pass.nodes_before << " nodes before, " << pass.nodes_after
-          << " after" << (pass.changed ? "" : ", changed nothing") << "\n";
-    }
-    if (entry->replicas) {
-      out << entry->replicas->report();
-    } else if (!entry->idle.empty()) {
-      out << entry->idle.back()->report();
-    }
-    return out.str();
-  }
-  return "no plan yet: the program has not run\n";
-}
-
-void Executor::drop_temporaries(const Program& program) {
-  std::lock_guard lock(mutex_);
-  for (const auto& entry : cache_) {
-    if (entry->key.program != program.id()) continue;
-    std::lock_guard frames(entry->mutex);
-    entry->idle.clear();
-    if (entry->replicas) entry->replicas->drop_temporaries();
-  }
-}
-
-Executor::ArenaBytes Executor::arena(const Program& program) {
-  std::lock_guard lock(mutex_);
-  ArenaBytes bytes;
-  for (const auto& entry : cache_) {
-    if (entry->key.program != program.id()) continue;
-    std::lock_guard frames(entry->mutex);
-    for (const auto& frame : entry->idle) {
-      bytes.held += frame->arena_bytes();
-      bytes.live += frame->live_bytes();
-    }
-    if (entry->replicas) bytes.held += entry->replicas->arena_bytes();
-    if (entry->replicas) bytes.live += entry->replicas->live_bytes();
-  }
-  return bytes;
 }
 
 Tensor Executor::run_one(const Program& program, const Feeds& feeds, const std::string& fetch,

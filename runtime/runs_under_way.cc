@@ -68,6 +68,10 @@ RunUnderWay::RunUnderWay(const Scope& scope, const void* replicas, bool writes)
 
 RunUnderWay::~RunUnderWay() { RunsUnderWay::all().leave(*this); }
 
+bool forked_during_runs() {
+  return RunsUnderWay::all().any_cut_off.load(std::memory_order_relaxed);
+}
+
 void check_not_cut_off(const Scope& scope, bool writes) {
   if (!any_run_cut_off()) return;
   RunsUnderWay& runs = RunsUnderWay::all();

@@ -23,6 +23,8 @@ class RunUnderWay {
   RunUnderWay *next_ = nullptr, *previous_ = nullptr;
 };
 
+// Whether the fork that made this process cut runs off.
+bool forked_during_runs();
 // An Error when another thread was running in this scope at the moment this process was forked: the
 // child has the thread's locks and half-made results, but not the thread. Runs that only read go
 // side by side with runs that only read.

@@ -1,0 +1,124 @@
+// What an executor remembers and tells of its plans: shapes, passes, memory.
+#include "runtime/executor_plans.h"
+
+#include <sstream>
+
+namespace trireme {
+namespace {
+
+constexpr size_t kMostShapes = 16;  // that a plan remembers
+
+bool same_feed(const PlanSignature::Feed& known, const std::string& name, const Tensor& tensor) {
+  return known.name == name && known.dtype == tensor.dtype() && known.shape == tensor.shape() &&
+         known.lod == tensor.lod();
+}
+
+bool same_feeds(const std::vector<std::vector<PlanSignature::Feed>>& known,
+                std::span<const Feeds> feeds) {
+  return std::equal(
+      known.begin(), known.end(), feeds.begin(), feeds.end(), [](const auto& a, const Feeds& b) {
+        return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+          return same_feed(x, y.first, y.second);
+        });
+      });
+}
+
+}  // namespace
+
+std::vector<PlanSignature::Feed> facts_of(const Feeds& feeds) {
+  std::vector<PlanSignature::Feed> list;
+  for (const auto& [name, tensor] : feeds) {
+    list.push_back({name, tensor.dtype(), tensor.shape(), tensor.lod()});
+  }
+  return list;
+}
+
+// The caller holds the mutex. Shapes that were there before ask for no memory.
+void Executor::Compiled::remember(std::span<const Feeds> feeds) {
+  const auto found = std::find_if(bound.rbegin(), bound.rend(),
+                                  [&](const Shapes& known) { return same_feeds(known, feeds); });
+  if (found != bound.rend()) {
+    std::rotate(found.base() - 1, found.base(), bound.end());
+    return;
+  }
+  if (bound.size() == kMostShapes) bound.erase(bound.begin());
+  Shapes& shapes = bound.emplace_back();
+  for (const Feeds& device : feeds) shapes.push_back(facts_of(device));
+}
+
+// Only the last shapes are still bound, so only they have a digest. The caller holds the mutex.
+std::vector<PlanSignature> Executor::Compiled::signatures() const {
+  std::vector<PlanSignature> plans;
+  for (const Shapes& shapes : bound) {
+    PlanSignature& plan = plans.emplace_back();
+    plan.fetches = key.fetches;
+    plan.feeds = shapes;
+  }
+  if (plans.empty()) return plans;
+  if (replicas) plans.back().digest = replicas->digest();
+  if (!replicas && idle.size() == 1) plans.back().digest = idle.back()->digest();
+  return plans;
+}
+
+std::vector<PlanSignature> Executor::plans_of(const Program& program, int devices,
+                                              const ParallelOptions* parallel) const {
+  std::lock_guard lock(mutex_);
+  std::vector<PlanSignature> plans;
+  for (const auto& entry : cache_) {
+    if (!entry->key.ran_as(program.id(), devices, parallel)) continue;
+    if (entry->key.version != program.version()) continue;
+    std::lock_guard frames(entry->mutex);
+    for (PlanSignature& plan : entry->signatures()) plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+std::string Executor::report(const Program& program, int devices,
+                             const ParallelOptions* parallel) const {
+  std::lock_guard lock(mutex_);
+  for (const auto& entry : cache_) {
+    if (!entry->key.ran_as(program.id(), devices, parallel)) continue;
+    std::lock_guard frames(entry->mutex);
+    std::ostringstream out;
+    out << "passes\n";
+    for (const PassReport& pass : entry->replicas ? entry->replicas->passes() : entry->passes) {
+      out << "  " << pass.name << ": " << pass.nodes_before << " nodes before, " << pass.nodes_after
+          << " after" << (pass.changed ? "" : ", changed nothing") << "\n";
+    }
+    if (entry->replicas) {
+      out << entry->replicas->report();
+    } else if (!entry->idle.empty()) {
+      out << entry->idle.back()->report();
+    }
+    return out.str();
+  }
+  return "no plan yet: the program has not run\n";
+}
+
+void Executor::drop_temporaries(const Program& program) {
+  std::lock_guard lock(mutex_);
+  for (const auto& entry : cache_) {
+    if (entry->key.program != program.id()) continue;
+    std::lock_guard frames(entry->mutex);
+    entry->idle.clear();
+    if (entry->replicas) entry->replicas->drop_temporaries();
+  }
+}
+
+Executor::ArenaBytes Executor::arena(const Program& program) {
+  std::lock_guard lock(mutex_);
+  ArenaBytes bytes;
+  for (const auto& entry : cache_) {
+    if (entry->key.program != program.id()) continue;
+    std::lock_guard frames(entry->mutex);
+    for (const auto& frame : entry->idle) {
+      bytes.held += frame->arena_bytes();
+      bytes.live += frame->live_bytes();
+    }
+    if (entry->replicas) bytes.held += entry->replicas->arena_bytes();
+    if (entry->replicas) bytes.live += entry->replicas->live_bytes();
+  }
+  return bytes;
+}
+
+}  // namespace trireme
