@@ -220,8 +220,9 @@ std::string parameter_section(const Program& program, const Scope& scope, bool w
   return sink.text;
 }
 
-void read_parameters(ByteSource& from, const Program& program, Scope& scope,
-                     LoadedCompiled& loaded) {
+// Values in the file go to `values`; the scope is only looked at.
+void read_parameters(ByteSource& from, const Program& program, const Scope& scope,
+                     std::map<std::string, Variable>& values, LoadedCompiled& loaded) {
   for (uint32_t left = get_count(from, "parameters"); left > 0; --left) {
     const std::string name = get_text(from, "a parameter's name");
     const std::string hash = get_text(from, "a parameter's hash");
@@ -230,7 +231,7 @@ void read_parameters(ByteSource& from, const Program& program, Scope& scope,
     if (!var || !var->persistable()) throw from.error(cat("the program has no parameter ", name));
     if (!bytes.empty()) {
       ByteSource stream = ByteSource::memory(bytes, name);
-      read_variable(stream, scope.var(name), Holds::tensor);
+      read_variable(stream, values[name], Holds::tensor);
       continue;
     }
     const Variable* held = scope.find(name);
@@ -352,7 +353,8 @@ LoadedCompiled read_compiled(std::string_view bytes, const std::string& name, Sc
   ByteSource plans = source("plans");
   loaded.plans = read_plans(plans);
   ByteSource parameters = source("parameters");
-  read_parameters(parameters, *program, scope, loaded);
+  std::map<std::string, Variable> values;
+  read_parameters(parameters, *program, scope, values, loaded);
   if (sections.contains("proof")) {
     ByteSource proof = source("proof");
     for (uint32_t left = get_count(proof, "feeds"); left > 0; --left) {
@@ -363,6 +365,8 @@ LoadedCompiled read_compiled(std::string_view bytes, const std::string& name, Sc
     loaded.proof_results.resize(get_count(proof, "results"));
     for (Tensor& result : loaded.proof_results) result = read_tensor(proof);
   }
+  // All is read before the first variable changes.
+  for (const auto& [name, value] : values) scope.var(name).copy_from(value);
   return loaded;
 }
 

@@ -174,7 +174,7 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
     graph = lower(program, request);
   }
 
-  warn_of_overwritten_feeds(graph);
+  warn_of_overwritten_feeds(graph, key.parallel.loss_gradient == LossGradient::fed);
   if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_before", options.poll);
   auto compiled = std::make_shared<Compiled>();
   for (const auto& feed : graph.feeds) compiled->feed_names.push_back(feed.name);

@@ -32,8 +32,9 @@ const Node* writer_of(const Graph& graph, const std::string& name) {
 
 }  // namespace
 
-void warn_of_overwritten_feeds(const Graph& graph) {
+void warn_of_overwritten_feeds(const Graph& graph, bool gradient_is_fed) {
   for (const auto& feed : graph.feeds) {
+    if (gradient_is_fed && feed.name.ends_with(kGradSuffix)) continue;
     if (is_read(graph, feed.value)) continue;
     const Node* writer = writer_of(graph, feed.name);
     if (!writer) continue;

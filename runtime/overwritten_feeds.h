@@ -6,7 +6,8 @@
 namespace trireme {
 
 // `graph` as lowered, before passes. One warning per feed that nothing reads before an op writes
-// its variable; it names the op and the line.
-void warn_of_overwritten_feeds(const Graph& graph);
+// its variable; it names the op and the line. Where the caller feeds the loss's gradient, gradients
+// that are fed are meant.
+void warn_of_overwritten_feeds(const Graph& graph, bool gradient_is_fed);
 
 }  // namespace trireme

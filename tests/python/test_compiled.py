@@ -1,4 +1,5 @@
 """CompiledProgram and ParallelExecutor as the documents use them, on CPU places."""
+import hashlib
 import os
 import subprocess
 import sys
@@ -473,3 +474,22 @@ def test_the_environment_says_how_many_threads(variables, threads, warned):
                           capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f'devices: 1 CPU, threads: {threads}\n')
     assert ('UserWarning' in done.stderr) == warned
+
+
+def test_a_file_that_fails_halfway_leaves_the_scope_as_it_was(tmp_path):
+    """Whoever changes a file can make its hashes fit again: what it says is checked too."""
+    exe, _, _ = toy()
+    fluid.CompiledProgram(fluid.default_main_program()).save(tmp_path / 'net')
+    content = (tmp_path / 'net').read_bytes()
+    name = b'parameters'
+    begin = content.index(len(name).to_bytes(8, 'little') + name) + 8 + len(name)
+    size = int.from_bytes(content[begin + 32:begin + 40], 'little')
+    section = content[begin + 40:begin + 40 + size].replace(b'learning_rate_0', b'learning_rate_9')
+    (tmp_path / 'net').write_bytes(content[:begin] + hashlib.sha256(name + b'\n' + section).digest()
+                                   + content[begin + 32:begin + 40] + section + content[begin + 40 + size:])
+    scope = fluid.Scope()
+    exe.run(fluid.default_startup_program(), scope=scope)
+    before = np.array(scope.find_var('fc_0.w_0').get_tensor())
+    with pytest.raises(ValueError, match='no parameter learning_rate_9'):
+        fluid.CompiledProgram.load(tmp_path / 'net', exe, scope=scope)
+    np.testing.assert_array_equal(before, np.array(scope.find_var('fc_0.w_0').get_tensor()))

@@ -41,7 +41,9 @@ def test_customized_takes_the_loss_gradient_of_each_device():
     program = toy.parallel(build_strategy=build)
     name = toy.loss.name + '@GRAD'
     feed = {'X': batch(5), name: np.array([0.25, 0.75], 'float32')}
-    found, gradient = toy.run(program.fetch_one('fc_0.b_0@GRAD'), feed, [name, 'fc_0.b_0@GRAD'])
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')  # the feed has an effect
+        found, gradient = toy.run(program.fetch_one('fc_0.b_0@GRAD'), feed, [name, 'fc_0.b_0@GRAD'])
     np.testing.assert_array_equal(found, [0.25, 0.75])
     np.testing.assert_allclose(gradient, np.full(10, 0.1), rtol=1e-6)
     with pytest.raises(ValueError, match='is not fed'):
