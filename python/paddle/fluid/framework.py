@@ -12,15 +12,16 @@ from _trireme import (Block, Operator, Program, Variable, default_main_program,
                       default_startup_program, switch_main_program, switch_startup_program)
 
 from . import core
+from . import graph as _graph
 from .core import CPUPlace
 from .desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
-from .graph import IrGraph
 
 __all__ = ['Program', 'default_startup_program', 'default_main_program', 'program_guard',
            'name_scope', 'cuda_places', 'cpu_places', 'cuda_pinned_places', 'in_dygraph_mode',
            'is_compiled_with_cuda', 'Variable', 'load_op_library', 'require_version',
            'device_guard', 'set_flags', 'get_flags']
 
+IrGraph = _graph.IrGraph
 GRAD_VAR_SUFFIX = '@GRAD'
 EMPTY_VAR_NAME = '@EMPTY@'
 TEMP_VAR_NAME = '@TEMP@'
