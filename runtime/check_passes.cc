@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <set>
 #include <sstream>
 
@@ -14,6 +15,7 @@ namespace {
 struct Written {
   const Op* op;
   std::string name;
+  bool fetched = true;  // else it is looked up in the scope
 };
 
 // What ops of the first block write and a fetch can show.
@@ -25,7 +27,7 @@ std::vector<Written> results_of(const Program& program) {
       const Var* var = program.global_block().find_var(name);
       const bool shown =
           var && (var->type() == VarType::lod_tensor || var->type() == VarType::selected_rows);
-      if (shown && seen.insert(name).second) written.push_back({op, name});
+      if (shown && seen.insert(name).second) written.push_back({.op = op, .name = name});
     }
   }
   return written;
@@ -37,12 +39,20 @@ void copy_scope(const Scope& from, Scope& to) {
   to.step() = from.step().load();
 }
 
-// By fetch and device.
+// What no op reads, and what stays in the scope: a plan that has to give these is the usual one.
+bool is_final(const Program& program, const std::string& name) {
+  if (program.global_block().var(name).persistable()) return true;
+  return std::ranges::none_of(program.global_block().ops(), [&](const Op* op) {
+    const std::vector<std::string> read = op->input_names();
+    return op->sub_block() || std::ranges::find(read, name) != read.end();
+  });
+}
+
+// By fetch and device; `copy` is given the scope's variables first.
 std::vector<Replicas::Result> run_copy(const Program& program, const std::vector<Feeds>& feeds,
                                        const Scope& scope, const std::vector<std::string>& fetches,
                                        std::vector<std::string> off,
-                                       const PassCheckOptions& options) {
-  Scope copy;
+                                       const PassCheckOptions& options, Scope& copy) {
   copy_scope(scope, copy);
   Executor executor;
   return executor.run_parallel(
@@ -80,43 +90,80 @@ std::vector<PassCheck> check_passes(const Program& program, const Feeds& feeds, 
   return check_passes(program, std::vector<Feeds>{feeds}, scope, {.tolerance = tolerance});
 }
 
+namespace {
+
+struct PassRun {
+  std::vector<Replicas::Result> results;
+  std::unique_ptr<Scope> scope = std::make_unique<Scope>();
+};
+
+// The first of `written`, in program order, that differs. A result stands among the fetched ones
+// or, where it was not fetched, in the scope.
+void compare(const std::vector<Written>& written, const PassRun& plain, const PassRun& passed,
+             double tolerance, PassCheck& check) {
+  size_t fetched = 0;
+  for (const Written& each : written) {
+    double scale = 0, difference = 0;
+    if (each.fetched) {
+      const auto &a = plain.results[fetched].by_device, &b = passed.results[fetched].by_device;
+      ++fetched;
+      for (size_t device = 0; device < a.size(); ++device) {
+        difference = std::max(difference, largest_difference(a[device], b[device], scale));
+      }
+    } else {
+      const Variable *a = plain.scope->find(each.name), *b = passed.scope->find(each.name);
+      if (a && b) difference = largest_difference(*a, *b, scale);
+    }
+    if (difference <= tolerance * scale) continue;
+    check.op = each.op->type();
+    check.variable = each.name;
+    check.line = each.op->line();
+    check.difference = difference;
+    return;
+  }
+}
+
+}  // namespace
+
 std::vector<PassCheck> check_passes(const Program& program, const std::vector<Feeds>& feeds,
                                     const Scope& scope, const PassCheckOptions& options) {
   if (!(options.tolerance >= 0)) {
     throw Error(cat("tolerance is ", options.tolerance)).fix("give 0, or a small positive number");
   }
-  const std::vector<Written> written = results_of(program);
-  std::vector<std::string> fetches;
-  for (const Written& each : written) fetches.push_back(each.name);
+  const auto run = [&](const std::vector<Written>& written, const std::vector<std::string>& off) {
+    std::vector<std::string> fetches;
+    for (const Written& each : written) {
+      if (each.fetched) fetches.push_back(each.name);
+    }
+    PassRun done;
+    done.results = run_copy(program, feeds, scope, fetches, off, options, *done.scope);
+    return done;
+  };
   const std::vector<std::string> passes = pass_names();
-  const std::vector<Replicas::Result> plain =
-      run_copy(program, feeds, scope, fetches, passes, options);
-
   std::vector<PassCheck> checks;
-  for (size_t p = 0; p <= passes.size(); ++p) {
-    PassCheck check;
-    check.pass = p < passes.size() ? passes[p] : "all";
-    std::vector<std::string> off;
-    if (p < passes.size()) {
-      off = passes;
-      std::erase(off, check.pass);
-    }
-    const std::vector<Replicas::Result> passed =
-        run_copy(program, feeds, scope, fetches, off, options);
-    for (size_t i = 0; i < written.size() && check.equal(); ++i) {
-      double scale = 0, difference = 0;
-      for (size_t device = 0; device < plain[i].by_device.size(); ++device) {
-        difference = std::max(difference, largest_difference(plain[i].by_device[device],
-                                                             passed[i].by_device[device], scale));
+  const std::vector<Written> written = results_of(program);
+  {
+    const PassRun plain = run(written, passes);
+    for (size_t p = 0; p <= passes.size(); ++p) {
+      PassCheck& check = checks.emplace_back();
+      check.pass = p < passes.size() ? passes[p] : "all";
+      std::vector<std::string> off;
+      if (p < passes.size()) {
+        off = passes;
+        std::erase(off, check.pass);
       }
-      if (difference <= options.tolerance * scale) continue;
-      check.op = written[i].op->type();
-      check.variable = written[i].name;
-      check.line = written[i].op->line();
-      check.difference = difference;
+      compare(written, plain, run(written, off), options.tolerance, check);
     }
-    checks.push_back(std::move(check));
   }
+  std::vector<Written> last;
+  for (const Written& each : written) {
+    if (!is_final(program, each.name)) continue;
+    last.push_back(each);
+    last.back().fetched = !program.global_block().var(each.name).persistable();
+  }
+  PassCheck& as_it_runs = checks.emplace_back();
+  as_it_runs.pass = "all, fetching results alone";
+  compare(last, run(last, passes), run(last, {}), options.tolerance, as_it_runs);
   return checks;
 }
 

@@ -9,7 +9,9 @@
 namespace trireme {
 
 struct PassCheck {
-  std::string pass;  // "all" for all of them together
+  // "all" for all of them together; "all, fetching results alone" for the plan as it runs: to
+  // look at every op, the others fetch what fused ops would not even store.
+  std::string pass;
   // The first op, in program order, one of whose results differs; empty when none does.
   std::string op, variable;
   SourceLine line;
