@@ -185,7 +185,8 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
         Replicas::Options{.weighted = loss_gradient == LossGradient::weighted,
                           .tree = key.parallel.tree,
                           .passes_off = options.passes_off,
-                          .graphviz = options.graphviz});
+                          .graphviz = options.graphviz,
+                          .poll = options.poll});
   } else {
     compiled->passes = run_passes(graph, options.passes_off);
     if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_after", options.poll);

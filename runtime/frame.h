@@ -186,7 +186,7 @@ class Frame : public RunContext {
   size_t segment_ = 0;  // where advance() goes on
   int next_ = -1;       // instruction; -1: the segment is not entered yet
   size_t binds_ = 0, changes_ = 0;
-  unsigned ticks_ = 0;  // instructions run; the clock is looked at now and then
+  unsigned ticks_ = 0;  // short instructions run
   std::chrono::steady_clock::time_point next_poll_{};
 };
 

@@ -72,8 +72,8 @@ Replicas::Replicas(ParallelGraphs graphs, int devices, const Options& options)
   }
   refuse_inner_exchanges(graphs_.replica, false);
   if (!options.graphviz.empty()) {
-    draw_graph(graphs_.replica, options.graphviz + "_after");
-    draw_graph(graphs_.update, options.graphviz + "_update_after");
+    draw_graph(graphs_.replica, options.graphviz + "_after", options.poll);
+    draw_graph(graphs_.update, options.graphviz + "_update_after", options.poll);
   }
   replica_ = make_plan(std::move(graphs_.replica));
   for (size_t i = 0; i < replica_->instructions.size(); ++i) {

@@ -2,6 +2,7 @@
 // update.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -23,7 +24,8 @@ class Replicas {
     bool weighted = true;  // each replica's loss gradient is its share; else 1
     bool tree = false;     // gradients are summed as a binary tree; else one after another
     std::vector<std::string> passes_off = {};
-    std::string graphviz = {};  // where the graph after the passes is drawn
+    std::string graphviz = {};        // where the graph after the passes is drawn
+    std::function<void()> poll = {};  // while it is drawn
   };
   Replicas(ParallelGraphs graphs, int devices, const Options& options);
 
