@@ -420,6 +420,7 @@ PlanSignature Executor::prepare(const Program& program, const std::vector<Feeds>
     signature.digest = compiled.replicas->digest();
     signature.arena = compiled.replicas->arena_bytes();
     signature.live = compiled.replicas->live_bytes();
+    signature.partly = !compiled.replicas->wholly_bound();
     compiled.remember(made.given());
   } else {
     std::unique_ptr<Frame> frame = compiled.take(scope.id());
@@ -430,6 +431,7 @@ PlanSignature Executor::prepare(const Program& program, const std::vector<Feeds>
     signature.digest = frame->digest();
     signature.arena = frame->arena_bytes() + frame->scratch_bytes();
     signature.live = frame->live_bytes();
+    signature.partly = !frame->wholly_bound();
     compiled.give_back(std::move(frame), made.given());
   }
   return signature;

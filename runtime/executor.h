@@ -51,6 +51,9 @@ struct PlanSignature {
   std::vector<std::vector<Feed>> feeds;  // by device
   std::string digest;          // see Frame::digest; empty: not known for these shapes any more
   size_t arena = 0, live = 0;  // bytes between the ops of a step, and the most that lives at once
+  // Not the whole step is bound: what loops, branches, shapes that depend on values and the update
+  // of several devices need shows only in a run.
+  bool partly = false;
 };
 
 class Executor {

@@ -1,5 +1,6 @@
 #include "runtime/frame.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -109,6 +110,12 @@ int Frame::advance() {
     next_ = -1;
   }
   return -1;
+}
+
+bool Frame::wholly_bound() const {
+  return std::all_of(segment_bound_.begin(), segment_bound_.end(), [](bool b) { return b; }) &&
+         std::all_of(regions_.begin(), regions_.end(),
+                     [](const auto& region) { return region->wholly_bound(); });
 }
 
 size_t Frame::live_bytes() const {

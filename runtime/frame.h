@@ -76,6 +76,7 @@ class Frame : public RunContext {
   // The most bytes of arenas that live at one instruction: no plan can need fewer.
   size_t live_bytes() const;
   size_t scratch_bytes() const { return scratch_ ? scratch_->size() : 0; }
+  bool wholly_bound() const;  // with its regions
   // As bound now: the memory with its largest owners, the kernels by op.
   std::string report() const;
   // Of the instructions, the lives of values and, where shapes are known before the run, their

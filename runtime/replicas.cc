@@ -395,6 +395,12 @@ std::string Replicas::report() const {
   return text;
 }
 
+bool Replicas::wholly_bound() const {
+  return (!update_frame_ || update_frame_->wholly_bound()) &&
+         std::all_of(frames_.begin(), frames_.end(),
+                     [](const auto& frame) { return frame->wholly_bound(); });
+}
+
 size_t Replicas::live_bytes() const {
   size_t bytes = update_frame_ ? update_frame_->live_bytes() : 0;
   for (const auto& frame : frames_) bytes += frame->live_bytes();

@@ -51,6 +51,7 @@ class Replicas {
   void drop_temporaries();  // all memory between steps goes back; the next run makes it again
   size_t arena_bytes() const;
   size_t live_bytes() const;
+  bool wholly_bound() const;
   const std::vector<PassReport>& passes() const { return passes_; }
   std::string report() const;  // of one replica and of the update
 

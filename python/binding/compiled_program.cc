@@ -185,7 +185,8 @@ py::dict memory_of_step(const CompiledProgram& compiled, Executor& executor, con
   }
   return py::dict(py::arg("arena") = plan.arena, py::arg("live") = plan.live,
                   py::arg("parameters") = parameters, py::arg("feeds") = fed,
-                  py::arg("total") = plan.arena + parameters + fed);
+                  py::arg("total") = plan.arena + parameters + fed,
+                  py::arg("exact") = !plan.partly);
 }
 
 std::string text_of_pass_checks(const CompiledProgram& compiled, const py::dict& feed,

@@ -405,11 +405,32 @@ def test_memory_is_known_before_the_run(devices):
     many = compiled.memory(exe, feed={'X': batch(1000)}, fetch_list=[loss])
     assert few['parameters'] == many['parameters'] == 4 * (10 + 10 + 1)
     assert many['feeds'] == 4000 and many['arena'] >= many['live'] > few['live']
+    assert few['exact'] == (devices == 1)
     assert 'memory' in compiled.explain() and exe._engine.counters['compiles'] == 2  # with startup's
     exe.run(compiled, feed={'X': batch(1000)}, fetch_list=[loss])
     assert exe._engine.counters['compiles'] == 2
     with pytest.raises(TypeError, match='must be an Executor'):
         compiled.memory(None)
+
+
+def test_memory_of_a_loop_is_exact_when_it_has_run():
+    x = fluid.data('x', [5, None, 8])
+    rnn = fluid.layers.StaticRNN()
+    with rnn.step():
+        word = rnn.step_input(x)
+        before = rnn.memory(shape=[-1, 8], batch_ref=word)
+        now = fluid.layers.tanh(fluid.layers.fc([word, before], 8))
+        rnn.update_memory(before, now)
+        rnn.step_output(now)
+    loss = fluid.layers.mean(rnn())
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    compiled = fluid.CompiledProgram(fluid.default_main_program())
+    feed = {'x': np.ones((5, 6, 8), 'float32')}
+    first = compiled.memory(exe, feed, [loss])
+    exe.run(compiled, feed=feed, fetch_list=[loss])
+    then = compiled.memory(exe, feed, [loss])
+    assert not first['exact'] and then['exact'] and then['arena'] > first['arena']
 
 
 def test_all_shapes_are_saved_and_wrong_arguments_named(tmp_path):

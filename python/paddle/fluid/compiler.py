@@ -216,7 +216,9 @@ class CompiledProgram:
     def memory(self, executor, feed=None, fetch_list=None, scope=None):
         """How many bytes a step on feeds of these shapes needs, before it has run; the values of
         feed do not matter. arena: what lies between the ops of the step, of which at most `live` is
-        used at once; parameters: the persistable variables; feeds: what is fed; total: all of it.
+        used at once; parameters: the persistable variables; feeds: what is fed; total: all of it;
+        exact: False where it is the least that a step takes: what loops, branches, shapes that depend
+        on values and the update of several devices need is known when they have run once.
         explain() then shows the plan with its largest owners."""
         engine = _engine_of(executor)
         self._device_count(executor.place)
