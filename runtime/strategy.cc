@@ -149,7 +149,7 @@ std::vector<Knob> explain(const BuildStrategy& s) {
   });
   knobs.push_back(
       {"passes_off", shown_list(s.passes_off), unknown == s.passes_off.end() ? honoured : refused,
-       unknown == s.passes_off.end() ? "these passes do not run; numbers stay the same"
+       unknown == s.passes_off.end() ? "these passes do not run"
                                      : cat("there is no pass ", *unknown, ", only ", join(passes)),
        unknown != s.passes_off.end()});
   knobs.push_back({"memory_optimize", shown(s.memory_optimize), always_on,

@@ -63,6 +63,17 @@ TEST(LoopStepsOfChangingShapes, AskForNoMemoryOnceTheyHaveSeenThem) {
   EXPECT_EQ(heap_calls() - before, 0u);
 }
 
+// Of shapes that never come back, only the last ones are remembered.
+TEST(LoopStepsOfChangingShapes, KeepNoMoreThanTheLastShapes) {
+  LoopProgram net({.name = "", .build = dynamic_rnn, .lod_level = 1}, false);
+  const auto run = [&](int64_t from, int64_t to) {  // always twelve passes
+    for (int64_t i = from; i < to; ++i) net.run(sequences({12, 1 + i % 12, 1 + i / 12}));
+    return live_heap_blocks();
+  };
+  const size_t full = run(0, 80), later = run(80, 144);
+  EXPECT_LT(static_cast<double>(later), 1.1 * static_cast<double>(full));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, LoopSteps, ::testing::ValuesIn(loop_nets()),
                          [](const auto& info) { return info.param.name; });
 
