@@ -244,11 +244,15 @@ Shape register_shape(const KernelSite& site, const FusedProgram& program, int re
   const int first_step = inputs + static_cast<int>(program.constants.size());
   if (reg < inputs) return site.in_at(static_cast<size_t>(reg))->shape;
   if (reg < first_step) return {};
-  Shape shape;
+  // One number may stand under another shape than its operand has: it says nothing about the rank.
+  Shape shape, of_number;
   for (const int in : program.steps[static_cast<size_t>(reg - first_step)].in) {
-    if (in >= 0) shape = broadcast_shapes(site, shape, register_shape(site, program, in), -1);
+    if (in < 0) continue;
+    const Shape operand = register_shape(site, program, in);
+    Shape& joined = operand.count() == 1 ? of_number : shape;
+    joined = broadcast_shapes(site, joined, operand, -1);
   }
-  return shape;
+  return shape.rank() > 0 ? shape : of_number;
 }
 
 FusedLoop make_fused_loop(const KernelSite& site, const FusedProgram& program, const Shape& shape,

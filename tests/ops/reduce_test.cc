@@ -147,6 +147,12 @@ TEST(Math, CosSimOfOneRowAgainstMany) {
   EXPECT_EQ(out.shape(), (Shape{2, 1}));
   EXPECT_NEAR(numbers(out)[0], 0, 1e-6);
   EXPECT_NEAR(numbers(out)[1], std::sqrt(0.5), 1e-6);
+  // One number, under three dimensions and, as a row, under two.
+  const Tensor signs =
+      run_op("cos_sim", {{"X", floats({2, 1, 1}, {3, -2})}, {"Y", floats({1, 1, 1}, {4})}});
+  EXPECT_EQ(signs.shape(), (Shape{2, 1}));
+  EXPECT_NEAR(numbers(signs)[0], 1, 1e-6);
+  EXPECT_NEAR(numbers(signs)[1], -1, 1e-6);
 }
 
 }  // namespace
