@@ -10,10 +10,6 @@
 namespace trireme {
 namespace {
 
-constexpr size_t kAlignment = 64;
-
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 bool meet(const Interval& a, const Interval& b) { return a.first <= b.last && b.first <= a.last; }
 
 struct Peak {
@@ -24,8 +20,8 @@ struct Peak {
 Peak peak_of(const std::vector<Interval>& intervals) {
   std::map<int, int64_t> change;  // by instruction
   for (const Interval& interval : intervals) {
-    change[interval.first] += static_cast<int64_t>(aligned(interval.bytes));
-    change[interval.last + 1] -= static_cast<int64_t>(aligned(interval.bytes));
+    change[interval.first] += static_cast<int64_t>(arena_aligned(interval.bytes));
+    change[interval.last + 1] -= static_cast<int64_t>(arena_aligned(interval.bytes));
   }
   Peak peak;
   int64_t live = 0;
@@ -42,13 +38,13 @@ MemoryPlan placed_in(const std::vector<size_t>& order, const std::vector<Interva
   plan.offsets.assign(intervals.size(), 0);
   std::vector<size_t> placed;  // by offset
   for (size_t i : order) {
-    const size_t bytes = aligned(std::max<size_t>(intervals[i].bytes, 1));
+    const size_t bytes = arena_aligned(std::max<size_t>(intervals[i].bytes, 1));
     size_t offset = 0;
     for (size_t other : placed) {
       if (!meet(intervals[i], intervals[other])) continue;
       if (plan.offsets[other] >= offset + bytes) break;  // the gap before it is wide enough
-      offset = std::max(offset,
-                        plan.offsets[other] + aligned(std::max<size_t>(intervals[other].bytes, 1)));
+      offset = std::max(
+          offset, plan.offsets[other] + arena_aligned(std::max<size_t>(intervals[other].bytes, 1)));
     }
     plan.offsets[i] = offset;
     plan.arena_bytes = std::max(plan.arena_bytes, offset + bytes);
@@ -61,6 +57,8 @@ MemoryPlan placed_in(const std::vector<size_t>& order, const std::vector<Interva
 }
 
 }  // namespace
+
+size_t most_alive(const std::vector<Interval>& intervals) { return peak_of(intervals).bytes; }
 
 MemoryPlan plan_memory(const std::vector<Interval>& intervals) {
   const Peak peak = peak_of(intervals);

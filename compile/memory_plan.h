@@ -13,6 +13,11 @@ struct Interval {
   int last = 0;
 };
 
+inline constexpr size_t kArenaAlignment = 64;
+inline size_t arena_aligned(size_t bytes) {
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
+
 struct MemoryPlan {
   std::vector<size_t> offsets;  // by interval
   size_t arena_bytes = 0;
@@ -20,8 +25,11 @@ struct MemoryPlan {
 };
 
 // Each at the lowest gap it fits in: largest first, or in other orders where that wastes memory.
-// Offsets are multiples of 64.
+// Offsets are multiples of kArenaAlignment.
 MemoryPlan plan_memory(const std::vector<Interval>& intervals);
+
+// The most bytes that live at one instruction.
+size_t most_alive(const std::vector<Interval>& intervals);
 
 // Shares no code with plan_memory. An InternalError names two that overlap.
 void check_memory(const std::vector<Interval>& intervals, const MemoryPlan& plan);

@@ -14,11 +14,15 @@ constexpr int kAtEnd = std::numeric_limits<int>::max();
 
 class Planner {
  public:
-  // `outer_slots`: a region's values that stand in slots of the plan around it. `unsure`: which of
-  // its values may hold nothing.
-  Planner(Plan& plan, const std::map<int, int>& outer_slots, std::vector<bool> unsure)
-      : plan_(plan), graph_(plan.graph), outer_slots_(outer_slots), unsure_(std::move(unsure)) {
+  explicit Planner(Plan& plan) : plan_(plan), graph_(plan.graph) {
     unsure_.resize(graph_.values.size(), false);
+  }
+  // A region's. `outer_slots`: values that stand in slots of the plan around it. `unsure`: which of
+  // its values may hold nothing.
+  Planner(Plan& plan, std::map<int, int> outer_slots, std::vector<bool> unsure) : Planner(plan) {
+    region_ = true;
+    outer_slots_ = std::move(outer_slots);
+    unsure_ = std::move(unsure);
   }
 
   void run() {
@@ -235,7 +239,7 @@ class Planner {
       ties[link.inner] = plan_.slot_of[link.outer];
       unsure[link.inner] = unsure_[link.outer];
     }
-    Planner planner(*made.plan, ties, std::move(unsure));
+    Planner planner(*made.plan, std::move(ties), std::move(unsure));
     for (size_t i = 0; i < region.writes.size(); ++i) {
       made.carries.push_back({inner.kept[i], plan_.slot_of[region.writes[i]]});
     }
@@ -274,40 +278,64 @@ class Planner {
       }
     }
     plan_.lifetimes.assign(plan_.slots.size(), {});
-    std::vector<bool> touched(plan_.slots.size(), false);
-    std::vector<bool> outlives(plan_.slots.size(), false);
+    std::vector<bool> own(plan_.slots.size(), false);  // has memory of its own
     const auto touch = [&](int value, int instruction) {
-      const int slot = plan_.slot_of[value];
-      Lifetime& life = plan_.lifetimes[slot];
+      Lifetime& life = plan_.lifetimes[plan_.slot_of[value]];
       const int segment = segment_of[instruction];
-      if (!touched[slot]) life = {segment, instruction, instruction};
-      touched[slot] = true;
-      if (life.segment != segment) outlives[slot] = true;
+      if (life.first_segment < 0) life = {segment, segment, instruction, instruction};
+      life.last_segment = segment;
       life.last = instruction;
     };
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-      for (int value : graph_.nodes[n].ins) {
+      const Node& node = graph_.nodes[n];
+      for (int value : node.ins) {
         if (value >= 0) touch(value, static_cast<int>(n));
       }
-      for (int value : graph_.nodes[n].outs) {
+      for (int value : node.outs) {
         if (value < 0) continue;
         touch(value, static_cast<int>(n));
-        const bool dense = graph_.values[value].info.type == VarType::lod_tensor;
-        if (plan_.instructions[n].late || !dense) outlives[plan_.slot_of[value]] = true;
+        if (!may_be_placed(node, value, plan_.instructions[n].late)) {
+          own[plan_.slot_of[value]] = true;
+        }
       }
     }
-    for (const auto& fetch : graph_.fetches) outlives[plan_.slot_of[fetch.value]] = true;
-    for (const auto* values : {&graph_.kept, &graph_.saved, &graph_.given}) {
-      for (int value : *values) outlives[plan_.slot_of[value]] = true;
+    for (const auto& fetch : graph_.fetches) own[plan_.slot_of[fetch.value]] = true;
+    for (int value : graph_.given) own[plan_.slot_of[value]] = true;
+    // Taken when all instructions have run.
+    const auto touch_at_end = [&](int value) {
+      Lifetime& life = plan_.lifetimes[plan_.slot_of[value]];
+      if (life.first_segment < 0) return;
+      life.last_segment = static_cast<int>(plan_.segments.size()) - 1;
+      life.last = static_cast<int>(plan_.instructions.size());
+    };
+    for (const auto* values : {&graph_.kept, &graph_.saved}) {
+      for (int value : *values) {
+        touch_at_end(value);
+        // What a loop inside keeps is moved to what this one keeps, not copied.
+        const bool moved = graph_.values[value].info.type == VarType::step_scopes;
+        if (!region_ || moved) own[plan_.slot_of[value]] = true;
+      }
     }
-    const int last = static_cast<int>(graph_.nodes.size()) - 1;
-    for (const auto& back : plan_.write_backs) {
-      if (last >= 0) touch(back.value, last);
-    }
+    for (const auto& back : plan_.write_backs) touch_at_end(back.value);
     for (size_t s = 0; s < plan_.slots.size(); ++s) {
-      if (plan_.slots[s].kind != SlotKind::own || !touched[s] || outlives[s])
-        plan_.lifetimes[s].segment = -1;
+      if (plan_.slots[s].kind != SlotKind::own || own[s]) plan_.lifetimes[s] = {};
     }
+  }
+
+  // Of late results only what a region's passes leave: a host op's kernel finds memory for itself.
+  bool may_be_placed(const Node& node, int value, bool late) const {
+    const VarType type = graph_.values[value].info.type;
+    if (!late) return type == VarType::lod_tensor;
+    for (const Region& region : node.regions) {
+      if (type == VarType::step_scopes) return true;
+      const bool left = std::any_of(region.ports.begin(), region.ports.end(),
+                                    [&](const Region::Port& port) { return port.to == value; });
+      const auto& writes = region.writes;
+      if (left || std::find(writes.begin(), writes.end(), value) != writes.end()) {
+        return type == VarType::lod_tensor;
+      }
+    }
+    return false;
   }
 
   // Only values whose slot never holds anything of another shape.
@@ -333,7 +361,8 @@ class Planner {
 
   Plan& plan_;
   Graph& graph_;
-  const std::map<int, int>& outer_slots_;
+  bool region_ = false;
+  std::map<int, int> outer_slots_;
   std::vector<bool> unsure_;  // by value
   std::vector<int> last_use_;
   std::vector<int> state_slot_;
@@ -345,7 +374,7 @@ class Planner {
 std::unique_ptr<Plan> make_plan(Graph graph) {
   auto plan = std::make_unique<Plan>();
   plan->graph = std::move(graph);
-  Planner(*plan, {}, {}).run();
+  Planner(*plan).run();
   check_plan(*plan);
   return plan;
 }

@@ -44,11 +44,13 @@ struct Segment {
   std::vector<Check> checks;
 };
 
-// When a slot of the frame holds something that is still needed. segment -1: it outlives its
-// segment (a fetch, a region's result, a host op's result) and has memory of its own.
+// When a slot of the frame holds something that is still needed. Segments -1: it has memory of its
+// own (a fetch, what a host op makes, what passes of a region begin with).
 struct Lifetime {
-  int segment = -1;
-  int first = 0, last = 0;  // instructions, both included
+  int first_segment = -1, last_segment = -1;
+  int first = 0, last = 0;  // instructions, both included; the last may be the end
+  // It may have a place in the memory of segments [begin, end).
+  bool within(int begin, int end) const { return first_segment >= begin && last_segment < end; }
 };
 
 class Plan {

@@ -86,7 +86,7 @@ void check_region(const Plan& plan) {
       const int slot = plan.slot_of[place.value];
       const ValueInfo& info = plan.graph.values[place.value].info;
       const bool own = slot >= 0 && plan.slots[slot].kind == SlotKind::own &&
-                       plan.lifetimes[slot].segment < 0 && info.dtype == bucket.dtype;
+                       plan.lifetimes[slot].first_segment < 0 && info.dtype == bucket.dtype;
       if (!own || place.first < end || !in_buckets.insert(slot).second) {
         throw InternalError(cat("value ", place.value, " has no place of its own in its bucket"));
       }

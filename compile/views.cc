@@ -29,7 +29,7 @@ bool may_overwrite(const Node& node, int in, int out, const std::vector<ValueInf
 
 class Places {
  public:
-  Places(const Plan& plan, int segment, const std::vector<ValueInfo>& facts)
+  Places(const Plan& plan, Stretch stretch, const std::vector<ValueInfo>& facts)
       : plan_(plan),
         facts_(facts),
         place_(plan.slots.size()),
@@ -42,12 +42,13 @@ class Places {
       }
     }
     for (size_t s = 0; s < plan.slots.size(); ++s) {
-      if (plan.lifetimes[s].segment == segment) last_[s] = plan.lifetimes[s].last;
+      const Lifetime& life = plan.lifetimes[s];
+      if (life.within(stretch.begin, stretch.end)) last_[s] = life.last;
     }
   }
 
-  std::vector<int> find(const Segment& range) && {
-    for (int i = range.begin; i < range.end; ++i) {
+  std::vector<int> find(int begin, int end) && {
+    for (int i = begin; i < end; ++i) {
       if (plan_.instructions[i].late) continue;
       const Node& node = plan_.graph.nodes[plan_.instructions[i].node];
       if (const auto pair = renamed(node)) {
@@ -94,7 +95,7 @@ class Places {
   const Plan& plan_;
   const std::vector<ValueInfo>& facts_;
   std::vector<int> place_;  // by slot
-  std::vector<int> last_;   // by place: the last instruction that reads it; -1: not the segment's
+  std::vector<int> last_;   // by place: the last instruction that reads it; -1: not the stretch's
   std::vector<std::vector<int>> writes_;  // by slot: instructions
 };
 
@@ -108,20 +109,24 @@ std::optional<std::pair<int, int>> renamed(const Node& node) {
   return std::pair(in, out);
 }
 
-std::vector<int> places_in_segment(const Plan& plan, int segment,
-                                   const std::vector<ValueInfo>& facts) {
-  return Places(plan, segment, facts).find(plan.segments[static_cast<size_t>(segment)]);
+std::vector<int> places_within(const Plan& plan, Stretch stretch,
+                               const std::vector<ValueInfo>& facts) {
+  return Places(plan, stretch, facts)
+      .find(plan.segments[stretch.begin].begin, plan.segments[stretch.end - 1].end);
 }
 
-void check_places(const Plan& plan, int segment, const std::vector<int>& places) {
+void check_places(const Plan& plan, Stretch stretch, const std::vector<int>& places) {
+  const auto is_within = [&](int slot) {
+    return slot >= 0 && plan.lifetimes[slot].within(stretch.begin, stretch.end);
+  };
   // By place: the slots that hold what was written there last; a view holds what it views.
   std::map<int, std::set<int>> holders;
-  const Segment& range = plan.segments[static_cast<size_t>(segment)];
-  for (int i = range.begin; i < range.end; ++i) {
+  const int end = plan.segments[stretch.end - 1].end;
+  for (int i = plan.segments[stretch.begin].begin; i < end; ++i) {
     const Node& node = plan.graph.nodes[plan.instructions[i].node];
     for (int value : node.ins) {
       const int slot = value < 0 ? -1 : plan.slot_of[value];
-      if (slot < 0 || plan.lifetimes[slot].segment != segment) continue;
+      if (!is_within(slot)) continue;
       if (!holders[places[slot]].contains(slot)) {
         throw InternalError(cat("instruction ", i, " (", node.schema->type(), ") reads value ",
                                 value, ", but its place in the arena does not hold it any more"));
@@ -130,7 +135,7 @@ void check_places(const Plan& plan, int segment, const std::vector<int>& places)
     const auto pair = renamed(node);
     for (size_t o = 0; o < node.outs.size(); ++o) {
       const int slot = node.outs[o] < 0 ? -1 : plan.slot_of[node.outs[o]];
-      if (slot < 0 || plan.lifetimes[slot].segment != segment) continue;
+      if (!is_within(slot)) continue;
       std::set<int>& held = holders[places[slot]];
       const bool view = pair && pair->second == static_cast<int>(o) &&
                         held.contains(plan.slot_of[node.ins[pair->first]]);
@@ -138,6 +143,17 @@ void check_places(const Plan& plan, int segment, const std::vector<int>& places)
       held.insert(slot);
     }
   }
+  // Taken at the end: what passes leave, and states written elsewhere.
+  const auto check_at_end = [&](int value) {
+    const int slot = plan.slot_of[value];
+    if (is_within(slot) && !holders[places[slot]].contains(slot)) {
+      throw InternalError(
+          cat("the place of value ", value, " in the arena does not hold it at the end"));
+    }
+  };
+  for (int value : plan.graph.kept) check_at_end(value);
+  for (int value : plan.graph.saved) check_at_end(value);
+  for (const auto& back : plan.write_backs) check_at_end(back.value);
 }
 
 }  // namespace trireme

@@ -14,13 +14,18 @@ namespace trireme {
 // under other names, or sums and repetitions of nothing.
 std::optional<std::pair<int, int>> renamed(const Node& node);
 
-// By slot: the slot whose place in the arena it takes; itself where it has one of its own. Only
-// among slots that live within the segment. `facts`: by value, all known.
-std::vector<int> places_in_segment(const Plan& plan, int segment,
-                                   const std::vector<ValueInfo>& facts);
+// Segments that are bound together.
+struct Stretch {
+  int begin = 0, end = 0;
+};
 
-// Shares no code with places_in_segment: replays the segment and throws an InternalError where a
-// place does not hold what is read there.
-void check_places(const Plan& plan, int segment, const std::vector<int>& places);
+// By slot: the slot whose place in the arena it takes; itself where it has one of its own. Only
+// among slots that live within the stretch. `facts`: by value, all known.
+std::vector<int> places_within(const Plan& plan, Stretch stretch,
+                               const std::vector<ValueInfo>& facts);
+
+// Shares no code with places_within: replays the stretch and throws an InternalError where a place
+// does not hold what is read there.
+void check_places(const Plan& plan, Stretch stretch, const std::vector<int>& places);
 
 }  // namespace trireme

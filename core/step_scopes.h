@@ -25,6 +25,12 @@ class StepScopes : public HostObject {
     pass.resize(values);
     return pass;
   }
+  template <class Use>
+  void each_held(Use use) const {  // with those of earlier runs
+    for (const Values& pass : passes_) {
+      for (const Variable& value : pass) use(value);
+    }
+  }
   std::string describe() const override {
     return "values kept from " + std::to_string(count_) + " passes";
   }

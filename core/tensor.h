@@ -141,6 +141,11 @@ class TensorArray {
   void drop(size_t i);  // it holds nothing any more
   // An element to be resized or copied to, with the memory it has or had. The array grows to it.
   Tensor& renew(size_t i);
+  template <class Use>
+  void each_held(Use use) const {  // with those that are dropped
+    for (const Tensor& element : elements_) use(element);
+    for (const Tensor& element : dropped_) use(element);
+  }
 
  private:
   std::vector<Tensor> elements_;

@@ -99,6 +99,9 @@ struct OpTraits {
   std::vector<std::string> takes;
   // Takes what every replica of a data-parallel run has computed; alone, its own.
   bool exchange = false;
+  bool once = false;  // its sub-block runs at most once
+  // A host op whose shape rule says before the run what it will leave.
+  bool foretold = false;
 };
 
 class OpSchema {

@@ -130,7 +130,7 @@ void register_elements(Registry& ops) {
         require_array(op, "X");
         op.set_out("Out", DType::int64, {1});
       })
-      .traits({.host = true})
+      .traits({.host = true, .foretold = true})
       .kernel(untyped([](const KernelSite&) {
         return [](const KernelArgs& k) {
           set_number(*k.outs[0], static_cast<int64_t>(std::as_const(*k.ins[0]).array().size()));

@@ -186,7 +186,7 @@ void register_select(Registry& ops) {
                   {}});
       })
       .no_grad({"Mask"})
-      .traits({.host = true})
+      .traits({.host = true, .foretold = true})
       .kernel(untyped([](const KernelSite& site) {
         std::vector<std::string> names;
         for (size_t i = 0; i < site.count("X"); ++i) names.push_back(site.in("X", i).name);
@@ -216,7 +216,7 @@ void register_select(Registry& ops) {
           out.name = name;
         }
       })
-      .traits({.host = true})
+      .traits({.host = true, .foretold = true})
       .kernel(untyped([](const KernelSite& site) {
         return [first = site.out_position("Out"), ways = site.out_count("Out"),
                 x = site.position("X"), mask = site.position("Mask")](const KernelArgs& k) {

@@ -241,7 +241,7 @@ void register_conditional_block(Registry& ops) {
       .attr("skip_eager_deletion_vars", std::vector<std::string>{}, kKept)
       .grad({"Cond", "Input", "Out", "Scope"})
       .no_grad({"Cond"})
-      .traits({.host = true, .no_inference = true})
+      .traits({.host = true, .no_inference = true, .once = true})
       .kernel(untyped(conditional_block));
   ops.op("conditional_block_grad")
       .doc("The gradient of conditional_block: zero where the block did not run.")
@@ -254,7 +254,7 @@ void register_conditional_block(Registry& ops) {
       .required_attr<BlockRef>("sub_block", "the gradient block")
       .attr("is_scalar_condition", false, "Cond is one bool")
       .attr("skip_eager_deletion_vars", std::vector<std::string>{}, kKept)
-      .traits({.host = true, .no_inference = true})
+      .traits({.host = true, .no_inference = true, .once = true})
       .region(conditional_grad_links)
       .kernel(untyped([](const KernelSite& site) { return passes_back(site, "Scope", false); }));
 }

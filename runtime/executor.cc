@@ -420,7 +420,9 @@ PlanSignature Executor::prepare(const Program& program, const std::vector<Feeds>
     signature.digest = compiled.replicas->digest();
     signature.arena = compiled.replicas->arena_bytes();
     signature.live = compiled.replicas->live_bytes();
-    signature.partly = !compiled.replicas->wholly_bound();
+    signature.scratch = compiled.replicas->scratch_bytes();
+    signature.own = compiled.replicas->own_bytes();
+    signature.partly = !compiled.replicas->knows_its_memory();
     compiled.remember(made.given());
   } else {
     std::unique_ptr<Frame> frame = compiled.take(scope.id());
@@ -429,9 +431,11 @@ PlanSignature Executor::prepare(const Program& program, const std::vector<Feeds>
     }
     frame->bind(scope, settings);
     signature.digest = frame->digest();
-    signature.arena = frame->arena_bytes() + frame->scratch_bytes();
+    signature.arena = frame->arena_bytes();
     signature.live = frame->live_bytes();
-    signature.partly = !frame->wholly_bound();
+    signature.scratch = frame->scratch_bytes();
+    signature.own = frame->own_bytes();
+    signature.partly = !frame->knows_its_memory();
     compiled.give_back(std::move(frame), made.given());
   }
   return signature;

@@ -49,10 +49,11 @@ struct PlanSignature {
   };
   std::vector<std::string> fetches;
   std::vector<std::vector<Feed>> feeds;  // by device
-  std::string digest;          // see Frame::digest; empty: not known for these shapes any more
-  size_t arena = 0, live = 0;  // bytes between the ops of a step, and the most that lives at once
-  // Not the whole step is bound: what loops, branches, shapes that depend on values and the update
-  // of several devices need shows only in a run.
+  std::string digest;  // see Frame::digest; empty: not known for these shapes any more
+  // Bytes of a step: the arena, the most of it that lives at once, the scratch of one instruction
+  // at a time, and values with memory of their own (fetches, SelectedRows, arrays).
+  size_t arena = 0, live = 0, scratch = 0, own = 0;
+  // More may come in the run: shapes, or how often a loop goes round, depend on values.
   bool partly = false;
 };
 

@@ -29,7 +29,11 @@ Frame::Frame(const Plan& plan)
       segment_bound_(plan.segments.size(), false),
       present_(plan.segments.size()),
       put_away_(plan.segments.size()),
-      arena_offset_(plan.slots.size(), 0) {
+      home_(plan.slots.size(), Home::own),
+      arena_offset_(plan.slots.size(), 0),
+      stood_in_arena_(plan.slots.size(), false),
+      settled_late_(plan.segments.size(), false),
+      placements_(plan.segments.size()) {
   for (const Value& value : plan.graph.values) facts_.push_back(value.info);
   for (ValueInfo& info : facts_) fact_pointers_.push_back(&info);
   for (size_t s = 0; s < plan.slots.size(); ++s) {
@@ -43,7 +47,14 @@ Frame::Frame(const Plan& plan)
   for (const auto& region : plan.regions) {
     regions_.push_back(std::make_unique<Frame>(*region.plan));
     regions_.back()->outer_ = this;
+    regions_.back()->as_region_ = &region;
+    regions_.back()->set_top(this);
   }
+}
+
+void Frame::set_top(Frame* top) {
+  top_ = top;
+  for (const auto& region : regions_) region->set_top(top);
 }
 
 void Frame::make_buckets() {
@@ -63,7 +74,8 @@ void Frame::begin(Scope& scope, const RunSettings& settings) {
   bind_slots(scope);
   if (buckets_.size() != plan_.buckets.size()) make_buckets();
   restart_iterations();
-  if (entry_facts_changed()) segment_bound_.assign(segment_bound_.size(), false);
+  if (entry_facts_changed()) unbind();
+  if (!looked_ahead_) look_ahead();
   segment_ = 0;
   next_ = -1;
 }
@@ -84,6 +96,7 @@ void Frame::finish() {
   if (plan_.writes_states && settings_->counts_step) {
     scope_->step().fetch_add(1, std::memory_order_relaxed);
   }
+  ran_ = true;
 }
 
 void Frame::run_segments() {
@@ -112,45 +125,23 @@ int Frame::advance() {
   return -1;
 }
 
-bool Frame::wholly_bound() const {
-  return std::all_of(segment_bound_.begin(), segment_bound_.end(), [](bool b) { return b; }) &&
-         std::all_of(regions_.begin(), regions_.end(),
-                     [](const auto& region) { return region->wholly_bound(); });
-}
-
-size_t Frame::live_bytes() const {
-  size_t bytes = live_bytes_;
-  for (const Tensor& bucket : buckets_) bytes += bucket.byte_size();
-  for (const auto& region : regions_) {
-    if (region) bytes += region->live_bytes();
-  }
-  return bytes;
-}
-
-size_t Frame::arena_bytes() const {
-  size_t bytes = arena_ ? arena_->size() : 0;
-  for (const Tensor& bucket : buckets_) bytes += bucket.byte_size();
-  for (const auto& region : regions_) {
-    if (region) bytes += region->arena_bytes();
-  }
-  return bytes;
-}
-
 void Frame::run_instruction(int index) {
   const Bound& bound = bound_[index];
   current_ = index;
   KernelArgs args;
   args.ins = bound.ins.data();
   args.outs = bound.outs.data();
-  args.scratch = scratch_ ? scratch_->data() : nullptr;
+  args.scratch = top_->scratch_ ? top_->scratch_->data() : nullptr;
   args.run = this;
   if (!plan_.instructions[index].cleared.empty()) set_aside(index);
   const bool timed = profiling_on();
   const auto start =
       timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
   try {
-    run_phase(bound.kernel, bound.cut, args);
-    for (const BoundKernel& phase : bound.kernel.then) run_phase(phase, bound.cut, args);
+    if (!bound.moot) {
+      run_phase(bound.kernel, bound.cut, args);
+      for (const BoundKernel& phase : bound.kernel.then) run_phase(phase, bound.cut, args);
+    }
     if (timed) record(index, start);
     if (settings_->check_nan_inf) check_finite(index);
   } catch (Error& e) {
@@ -163,9 +154,7 @@ void Frame::run_instruction(int index) {
 }
 
 RunContext::Draw Frame::draw() const {
-  const Frame* whole = this;
-  while (whole->outer_) whole = whole->outer_;
-  const Draw by_number{.before = 0, .replica = static_cast<uint64_t>(whole->replica_)};
+  const Draw by_number{.before = 0, .replica = static_cast<uint64_t>(top_->replica_)};
   return outer_ || draws_.empty() ? by_number : draws_[current_];
 }
 

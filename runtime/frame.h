@@ -6,10 +6,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "compile/plan.h"
+#include "compile/views.h"
 #include "core/scope.h"
 #include "cpu/team.h"
 #include "runtime/group.h"
@@ -43,6 +46,9 @@ class Frame : public RunContext {
   // A run: feeds by the plan's feed numbers, whose memory is only read, then the rest. Binds what
   // is not bound yet.
   Variable& fed(size_t number) { return at(plan_.graph.feeds[number].value); }
+  const Variable& fed(size_t number) const {
+    return *slots_[plan_.slot_of[plan_.graph.feeds[number].value]];
+  }
   void feed(size_t number, const Tensor& tensor) { fed(number).tensor() = tensor; }
   void run(Scope& scope, const RunSettings& settings);
   // The same in parts, for replicas: after begin, advance runs up to the next instruction where
@@ -56,8 +62,8 @@ class Frame : public RunContext {
   void set_replica(int number, std::vector<Draw> draws);
   // Looked up before the scope's, by every later bind; must outlive the frame.
   void use_local_states(LocalStates* states) { local_states_ = states; }
-  // Only binds what is fed, as far as shapes are known before the run.
-  void bind(Scope& scope, const RunSettings& settings);
+  // Only binds what is fed, as far as shapes are known before the run. Feeds need no memory then.
+  void bind(Scope& scope, const RunSettings& settings) { begin(scope, settings); }
   // After bind: what is known of a value. After run: what a kept value holds.
   const ValueInfo& facts(int value) const { return facts_[value]; }
   // After bind: its shape is that of the coming run, not one that another run left behind.
@@ -76,7 +82,10 @@ class Frame : public RunContext {
   // The most bytes of arenas that live at one instruction: no plan can need fewer.
   size_t live_bytes() const;
   size_t scratch_bytes() const { return scratch_ ? scratch_->size() : 0; }
-  bool wholly_bound() const;  // with its regions
+  // Of values with memory of their own: fetches, SelectedRows, arrays, what host ops make.
+  size_t own_bytes() const;
+  // These are all bytes that the coming run asks for; or it has run, and they are what it took.
+  bool knows_its_memory() const { return knows_all_ || ran_; }
   // As bound now: the memory with its largest owners, the kernels by op.
   std::string report() const;
   // Of the instructions, the lives of values and, where shapes are known before the run, their
@@ -99,36 +108,77 @@ class Frame : public RunContext {
     BoundKernel kernel;
     std::vector<const Kernel*> chosen;  // one, or one per member of a group; fewer: in float32
     std::vector<Variable*> ins, outs;
-    bool cut = false;  // worth sharing out: by shape alone, whoever runs it
+    bool cut = false;   // worth sharing out: by shape alone, whoever runs it
+    bool moot = false;  // the result stands where the operand does: nothing to be done
   };
 
   // A segment as bound to some facts.
   struct Binding {
-    bool made = false;
+    uint64_t number = 0;  // no other of this frame has it; 0: not made
+    bool has_kernels = false;
     std::vector<ValueInfo> entries;  // by Segment::entries
     std::vector<Tensor> seen;        // by Segment::reads_values: contents
-    std::vector<size_t> offsets;     // in the arena, by Segment::inferred
     // Only while another is in use; else they stand in the frame.
     std::vector<ValueInfo> inferred;
     std::vector<Bound> instructions;
   };
 
+  // Where the values of segments that are bound together stand.
+  struct Placement {
+    uint64_t number = 0;            // no other of this frame has it
+    std::vector<uint64_t> key;      // of bindings and of the regions' placements
+    std::vector<size_t> offsets;    // by slot; kNoPlace: memory of its own
+    std::vector<size_t> of_region;  // by region: where its memory begins
+    size_t bytes = 0, live = 0;
+  };
+  static constexpr size_t kNoPlace = static_cast<size_t>(-1);
+  enum class Home : char { own, ahead, late };
+
+  void set_top(Frame* top);
   void make_buckets();
   void bind_slots(Scope& scope);
   bool entry_facts_changed();
-  void settle_segment(size_t index);
+
+  // Before a run (frame_ahead.cc).
+  void look_ahead();
+  void foresee(bool running);
+  bool can_read(const Segment& segment, bool running) const;
+  bool foresee_late(int index);
+  bool foresee_host(const Node& node);
+  bool foresee_region(const Node& node, const Region& region, Frame& inner);
+  bool foresee_entries(const Node& node, const Region& region, Frame& inner) const;
+  bool foresee_results(const Node& node, const Region& region, const Frame& inner);
+  bool knows_late(int index) const;
+  int segment_of(int instruction) const;
+  const Frame* keeper_of(int value) const;
+  std::optional<size_t> kept_bytes(int value) const;
+  std::optional<size_t> stack_bytes() const;
+
+  // Memory (frame_place.cc).
+  const Placement& place(Stretch stretch, bool ahead);
+  Placement make_placement(Stretch stretch, bool ahead) const;
+  std::vector<size_t> bytes_by_slot(Stretch stretch, bool ahead) const;
+  void stand_in(std::shared_ptr<Buffer> arena, size_t base);
+  void stand_late(int index);
+  bool is_operand(const Node& node, int slot) const;
+  void leave_arena(int index);
+  void preset(StepScopes& steps, const std::shared_ptr<Buffer>& arena, size_t at) const;
+  void lose_grant();
+  void place_late(size_t index);
+  std::string region_text() const;
+  void collect_own(std::set<const Buffer*>& met, size_t& bytes) const;
+
+  void unbind();
+  void settle_facts(size_t index);
+  void settle(size_t index);
   bool fits(size_t index, const Binding& binding) const;
   bool same_values(const std::vector<int>& values, const Binding& binding) const;
   void exchange_parts(size_t index, Binding& binding);
   void begin_binding(size_t index);
-  void end_binding(size_t index);
-  void place_again(size_t index);
   void forget_bindings();
-  void bind_segment(size_t index);
-  void infer_instruction(int index);
+  void infer_segment(size_t index);
   void infer_whole(const Node& node);
   void infer_node(const Node& node);
-  void place_segment(size_t index);
   void bind_instruction(int index);
   size_t touched_by(const Node& node) const;  // bytes
   BoundKernel kernel_for(const Node& node, bool late, Bound& bound);
@@ -146,6 +196,7 @@ class Frame : public RunContext {
   void check_held(const Segment& segment);
   void set_aside(int index);
   int region_number(int index) const;
+  bool tie_outer_slots();
   void run_inner(int number, StepScopes* keep);
   void restart_iterations();
   void poll();
@@ -167,11 +218,34 @@ class Frame : public RunContext {
   std::vector<Variable> set_aside_;  // by slot: what results held that hold nothing now; or empty
   std::vector<bool> has_result_;     // of a region's, by port: these passes have given something
   int64_t rows_ = 0;  // of a region's: how long the sequences are that its passes go through
-  std::vector<size_t> arena_offset_;  // by slot
-  std::shared_ptr<Buffer> arena_;     // of values that live within one segment
-  size_t live_bytes_ = 0;             // in it at once, at most
-  std::vector<Tensor> buckets_;       // of the plan's
-  std::shared_ptr<Buffer> scratch_;   // of the instruction that runs; as large as any asks for
+
+  // The first segments are bound before a run, and their values share one plan of memory: in an
+  // arena, or for a region in the arena of the frame around it. A segment whose shapes depend on
+  // what the run computes is bound when it is entered; its values stand elsewhere.
+  bool looked_ahead_ = false;
+  size_t ahead_ = 0;         // segments
+  bool late_known_ = false;  // what the last of them leaves is known, too
+  bool knows_all_ = false, ran_ = false;
+  std::shared_ptr<Buffer> arena_;
+  size_t base_ = 0;       // in it
+  bool granted_ = false;  // it is the outer frame's
+  size_t granted_bytes_ = 0;
+  std::shared_ptr<Buffer> late_arena_;
+  std::vector<Home> home_;                          // by slot
+  std::vector<size_t> arena_offset_;                // by slot
+  std::vector<bool> stood_in_arena_;                // by slot: its tensor does
+  std::vector<bool> settled_late_;                  // by segment
+  std::vector<std::vector<Placement>> placements_;  // by first segment, the last used first
+  std::vector<uint64_t> wanted_;                    // the key of a placement that is looked for
+  uint64_t last_number_ = 0;
+  size_t planned_bytes_ = 0, live_bytes_ = 0;  // of what is bound ahead
+  size_t late_live_bytes_ = 0;
+  const Plan::RegionPlan* as_region_ = nullptr;
+  int64_t passes_ = -1;             // of a region: how many there will be; -1: the run decides
+  const Frame* forward_ = nullptr;  // of a gradient's region: whose passes it goes through
+
+  std::vector<Tensor> buckets_;      // of the plan's
+  std::shared_ptr<Buffer> scratch_;  // of the instruction that runs; as large as any asks for
 
   Scope* scope_ = nullptr;
   LocalStates* local_states_ = nullptr;
@@ -179,6 +253,7 @@ class Frame : public RunContext {
   uint64_t bound_epoch_ = 0;
   const RunSettings* settings_ = nullptr;
   Frame* outer_ = nullptr;
+  Frame* top_ = this;
   uint64_t step_ = 0;
   uint64_t iteration_ = 0;
   int replica_ = 0;

@@ -1,58 +1,13 @@
 // Binding: what a frame decides when shapes, or the variables of a scope, are new to it.
-#include "compile/memory_plan.h"
+#include <algorithm>
+
 #include "compile/views.h"
 #include "core/text.h"
+#include "runtime/facts.h"
 #include "runtime/frame.h"
 #include "runtime/half.h"
 
 namespace trireme {
-namespace {
-
-// What can be read off a variable. The name and compile-time kind stay.
-void take_facts(const Variable& variable, ValueInfo& info) {
-  switch (variable.kind()) {
-    case Kind::dense: {
-      const Tensor& tensor = variable.tensor();
-      info.type = VarType::lod_tensor;
-      info.dtype = tensor.dtype();
-      info.shape = tensor.shape();
-      info.lod = tensor.lod();
-      info.lod_level = static_cast<int>(tensor.lod().size());
-      break;
-    }
-    case Kind::rows:
-      info.type = VarType::selected_rows;
-      info.dtype = variable.rows().value.dtype();
-      info.shape = variable.rows().value.shape();
-      info.height = variable.rows().height;
-      break;
-    case Kind::array:
-      info.type = VarType::lod_tensor_array;
-      break;
-    case Kind::none:
-    case Kind::host:
-      break;
-  }
-}
-
-bool same_facts(const Variable& variable, const ValueInfo& info) {
-  switch (variable.kind()) {
-    case Kind::dense:
-      return info.type == VarType::lod_tensor && variable.tensor().dtype() == info.dtype &&
-             variable.tensor().shape() == info.shape && variable.tensor().lod() == info.lod;
-    case Kind::rows:
-      return info.type == VarType::selected_rows && variable.rows().value.dtype() == info.dtype &&
-             variable.rows().value.shape() == info.shape && variable.rows().height == info.height;
-    default:
-      return true;
-  }
-}
-
-size_t byte_count(const ValueInfo& info) {
-  return info.shape.known() ? static_cast<size_t>(info.shape.count()) * size_of(info.dtype) : 0;
-}
-
-}  // namespace
 
 void Frame::bind_slots(Scope& scope) {
   scope_ = &scope;
@@ -106,22 +61,12 @@ bool Frame::entry_facts_changed() {
   return changed;
 }
 
-void Frame::bind(Scope& scope, const RunSettings& settings) {
-  begin(scope, settings);
-  if (!plan_.segments.empty() && plan_.segments[0].reads_values.empty() && !segment_bound_[0]) {
-    settle_segment(0);
-  }
-}
-
 bool Frame::known_before_run(int value) const {
   if (!facts_[value].shape.known()) return false;
   const int node = plan_.graph.values[value].node;
   if (node < 0) return true;  // fed, or a state
-  if (!segment_bound_[0] || !plan_.segments[0].reads_values.empty()) return false;
-  for (int i = plan_.segments[0].begin; i < plan_.segments[0].end; ++i) {
-    if (plan_.instructions[i].node == node) return !plan_.instructions[i].late;
-  }
-  return false;
+  if (segment_of(node) >= static_cast<int>(ahead_)) return false;
+  return !plan_.instructions[node].late || knows_late(node);
 }
 
 // Binds it where it is not bound, or where values that decide its shapes have changed.
@@ -129,7 +74,9 @@ void Frame::enter_segment(size_t index) {
   const Segment& segment = plan_.segments[index];
   if (!segment.checks.empty()) check_held(segment);
   if (segment_bound_[index] && same_values(segment.reads_values, present_[index])) return;
-  settle_segment(index);
+  settle_facts(index);
+  place_late(index);
+  settle(index);
   for (size_t later = index + 1; later < segment_bound_.size(); ++later)
     segment_bound_[later] = false;
 }
@@ -159,27 +106,47 @@ void Frame::check_held(const Segment& segment) {
   }
 }
 
-void Frame::bind_segment(size_t index) {
+namespace {
+
+bool same_memory(const Variable& a, const Variable& b) {
+  return a.kind() == Kind::dense && b.kind() == Kind::dense && a.initialized() &&
+         a.tensor().raw() == b.tensor().raw();
+}
+
+}  // namespace
+
+// Facts and places are known: kernels are chosen and results stand in their places.
+void Frame::settle(size_t index) {
   const Segment& segment = plan_.segments[index];
-  begin_binding(index);
-  const auto explained = [&](int i, auto step) {
+  Binding& present = present_[index];
+  for (int i = segment.begin; i < segment.end; ++i) {
     try {
-      step();
+      prepare_results(i);
+      if (!present.has_kernels) bind_instruction(i);
     } catch (Error& e) {
       throw add_node_context(e, plan_.graph.nodes[plan_.instructions[i].node], fact_pointers_);
     }
-  };
-  for (int i = segment.begin; i < segment.end; ++i) explained(i, [&] { infer_instruction(i); });
-  place_segment(index);
-  for (int i = segment.begin; i < segment.end; ++i) explained(i, [&] { bind_instruction(i); });
-  end_binding(index);
+    const Node& node = plan_.graph.nodes[plan_.instructions[i].node];
+    const auto pair = renamed(node);
+    bound_[i].moot = pair && same_memory(at(node.ins[pair->first]), at(node.outs[pair->second]));
+  }
+  if (!present.has_kernels) ++binds_;
+  present.has_kernels = true;
+  segment_bound_[index] = true;
+  ++changes_;
 }
 
-void Frame::infer_instruction(int index) {
-  const Instruction& instruction = plan_.instructions[index];
-  const Node& node = plan_.graph.nodes[instruction.node];
-  if (instruction.late) return;
-  infer_whole(node);
+void Frame::infer_segment(size_t index) {
+  const Segment& segment = plan_.segments[index];
+  for (int i = segment.begin; i < segment.end; ++i) {
+    if (plan_.instructions[i].late) continue;
+    const Node& node = plan_.graph.nodes[plan_.instructions[i].node];
+    try {
+      infer_whole(node);
+    } catch (Error& e) {
+      throw add_node_context(e, node, fact_pointers_);
+    }
+  }
 }
 
 // A fused node part by part, a group member by member.
@@ -215,53 +182,6 @@ void Frame::infer_node(const Node& node) {
   }
 }
 
-// Gives every value that lives within the segment its place in the arena.
-void Frame::place_segment(size_t index) {
-  std::vector<int> slots;
-  std::vector<Interval> intervals;
-  std::vector<size_t> bytes(plan_.slots.size(), 0);
-  const Segment& segment = plan_.segments[index];
-  for (int i = segment.begin; i < segment.end; ++i) {
-    for (int value : plan_.graph.nodes[plan_.instructions[i].node].outs) {
-      if (value < 0) continue;
-      const int slot = plan_.slot_of[value];
-      if (plan_.lifetimes[slot].segment != static_cast<int>(index)) continue;
-      const ValueInfo& info = facts_[value];
-      const size_t need = static_cast<size_t>(info.shape.count()) * size_of(info.dtype);
-      bytes[slot] = std::max(bytes[slot], need);
-    }
-  }
-  const std::vector<int> place = places_in_segment(plan_, static_cast<int>(index), facts_);
-  check_places(plan_, static_cast<int>(index), place);
-  std::vector<size_t> interval(plan_.slots.size());  // by slot; a view comes after what it views
-  for (const bool views : {false, true}) {
-    for (size_t s = 0; s < plan_.slots.size(); ++s) {
-      const Lifetime& life = plan_.lifetimes[s];
-      if (life.segment != static_cast<int>(index)) continue;
-      if (views != (place[s] != static_cast<int>(s))) continue;
-      slots.push_back(static_cast<int>(s));
-      if (views) {
-        Interval& shared = intervals[interval[s] = interval[static_cast<size_t>(place[s])]];
-        shared.last = std::max(shared.last, life.last);
-      } else {
-        interval[s] = intervals.size();
-        intervals.push_back({bytes[s], life.first, life.last});
-      }
-    }
-  }
-  if (slots.empty()) return;
-  const MemoryPlan memory = plan_memory(intervals);
-  check_memory(intervals, memory);
-  live_bytes_ = std::max(live_bytes_, memory.live_bytes);
-  if (!arena_ || arena_->size() < memory.arena_bytes) {
-    arena_ = Buffer::allocate(memory.arena_bytes);
-    segment_bound_.assign(segment_bound_.size(), false);  // their values move there, too
-  }
-  for (int slot : slots) {
-    arena_offset_[static_cast<size_t>(slot)] = memory.offsets[interval[static_cast<size_t>(slot)]];
-  }
-}
-
 void Frame::bind_instruction(int index) {
   const Instruction& instruction = plan_.instructions[index];
   const Node& node = plan_.graph.nodes[instruction.node];
@@ -271,17 +191,11 @@ void Frame::bind_instruction(int index) {
   bound.chosen.clear();
   for (int value : node.ins) bound.ins.push_back(value < 0 ? nullptr : &at(value));
   for (int value : node.outs) bound.outs.push_back(value < 0 ? nullptr : &at(value));
-  prepare_results(index);
   bound.cut = !instruction.late && touched_by(node) >= settings_->cut_bytes;
   bound.kernel = node.members.empty() ? kernel_for(node, instruction.late, bound)
                                       : grouped(members_of(node, bound));
-  const auto pair = renamed(node);
-  if (pair &&
-      at(node.ins[pair->first]).tensor().raw() == at(node.outs[pair->second]).tensor().raw()) {
-    bound.kernel = BoundKernel([](const KernelArgs&) {});  // there already
-  }
   const size_t scratch = bound.kernel.scratch;
-  if (scratch > scratch_bytes()) scratch_ = Buffer::allocate(scratch);
+  if (scratch > top_->scratch_bytes()) top_->scratch_ = Buffer::allocate(scratch);
 }
 
 size_t Frame::touched_by(const Node& node) const {
@@ -367,12 +281,19 @@ void Frame::prepare(int value, bool shared) {
   if (variable.kind() != Kind::dense) variable.clear();
   Tensor& tensor = variable.tensor();
   const int slot = plan_.slot_of[value];
-  if (plan_.lifetimes[slot].segment >= 0) {
+  if (home_[slot] != Home::own) {
+    const bool ahead = home_[slot] == Home::ahead;
     Lod lod = std::move(tensor.mutable_lod());  // for its memory
     lod = info.lod;
-    tensor = Tensor(info.dtype, info.shape, arena_, arena_offset_[slot]);
+    tensor = Tensor(info.dtype, info.shape, ahead ? arena_ : late_arena_,
+                    ahead ? base_ + arena_offset_[slot] : arena_offset_[slot]);
     tensor.set_lod(std::move(lod));
+    stood_in_arena_[slot] = true;
     return;
+  }
+  if (stood_in_arena_[slot] && !shared) {
+    tensor = Tensor();
+    stood_in_arena_[slot] = false;
   }
   const bool fits =
       tensor.initialized() && tensor.dtype() == info.dtype && tensor.shape() == info.shape;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/facts.h"
 #include "runtime/frame.h"
 
 namespace trireme {
@@ -15,12 +16,6 @@ constexpr size_t kMostBindings = 64, kFewestBindings = 4, kInstructionsRemembere
 size_t most_bindings(const Segment& segment) {
   return std::clamp(kInstructionsRemembered / static_cast<size_t>(segment.end - segment.begin),
                     kFewestBindings, kMostBindings);
-}
-
-bool same_entry(const ValueInfo& a, const ValueInfo& b) {
-  if (a.type != b.type) return false;
-  return a.type == VarType::lod_tensor_array ||
-         (a.dtype == b.dtype && a.shape == b.shape && a.lod == b.lod && a.height == b.height);
 }
 
 // Whether the contents are those that `seen` is a copy of.
@@ -53,28 +48,29 @@ bool Frame::same_values(const std::vector<int>& values, const Binding& binding) 
 
 bool Frame::fits(size_t index, const Binding& binding) const {
   const Segment& segment = plan_.segments[index];
-  if (!binding.made) return false;
+  if (binding.number == 0) return false;
   for (size_t i = 0; i < segment.entries.size(); ++i) {
-    if (!same_entry(binding.entries[i], facts_[segment.entries[i]])) return false;
+    if (!same_facts(binding.entries[i], facts_[segment.entries[i]])) return false;
   }
   return same_values(segment.reads_values, binding);
 }
 
 // Makes the segment's binding the one for the present facts: remembered, or new.
-void Frame::settle_segment(size_t index) {
-  if (!fits(index, present_[index])) {
-    auto& others = put_away_[index];
-    const auto found = std::find_if(others.begin(), others.end(),
-                                    [&](const Binding& other) { return fits(index, other); });
-    if (found == others.end()) return bind_segment(index);
-    exchange_parts(index, present_[index]);
-    std::swap(present_[index], *found);
-    exchange_parts(index, present_[index]);
-    std::rotate(others.begin(), found, found + 1);
+void Frame::settle_facts(size_t index) {
+  if (fits(index, present_[index])) return;
+  auto& others = put_away_[index];
+  const auto found = std::find_if(others.begin(), others.end(),
+                                  [&](const Binding& other) { return fits(index, other); });
+  if (found == others.end()) {
+    begin_binding(index);
+    infer_segment(index);
+    present_[index].number = ++last_number_;
+    return;
   }
-  place_again(index);
-  segment_bound_[index] = true;
-  ++changes_;
+  exchange_parts(index, present_[index]);
+  std::swap(present_[index], *found);
+  exchange_parts(index, present_[index]);
+  std::rotate(others.begin(), found, found + 1);
 }
 
 // Between the frame and a binding: its parts stand in one of the two.
@@ -92,7 +88,7 @@ void Frame::exchange_parts(size_t index, Binding& binding) {
 void Frame::begin_binding(size_t index) {
   const Segment& segment = plan_.segments[index];
   Binding& present = present_[index];
-  if (present.made) {
+  if (present.number > 0) {
     exchange_parts(index, present);
     auto& others = put_away_[index];
     if (others.size() == most_bindings(segment)) others.pop_back();
@@ -109,32 +105,17 @@ void Frame::begin_binding(size_t index) {
   for (int value : segment.entries) present.entries.push_back(facts_[value]);
 }
 
-void Frame::end_binding(size_t index) {
-  Binding& present = present_[index];
-  for (int value : plan_.segments[index].inferred) {
-    const int slot = plan_.slot_of[value];
-    present.offsets.push_back(slot < 0 ? 0 : arena_offset_[slot]);
-  }
-  present.made = true;
-  segment_bound_[index] = true;
-  ++binds_;
-  ++changes_;
-}
-
-// Results take the shapes and places of the binding.
-void Frame::place_again(size_t index) {
-  const Segment& segment = plan_.segments[index];
-  for (size_t i = 0; i < segment.inferred.size(); ++i) {
-    const int slot = plan_.slot_of[segment.inferred[i]];
-    if (slot >= 0) arena_offset_[slot] = present_[index].offsets[i];
-  }
-  for (int i = segment.begin; i < segment.end; ++i) prepare_results(i);
+// Each segment's binding, and the plan of memory, is looked for again.
+void Frame::unbind() {
+  segment_bound_.assign(segment_bound_.size(), false);
+  looked_ahead_ = false;
 }
 
 void Frame::forget_bindings() {
-  segment_bound_.assign(segment_bound_.size(), false);
+  unbind();
   present_.assign(present_.size(), {});
   for (auto& others : put_away_) others.clear();
+  for (auto& placements : placements_) placements.clear();
 }
 
 }  // namespace trireme

@@ -37,6 +37,20 @@ std::string place_of(const Node& node) {
 
 }  // namespace
 
+// Of a region: what its passes need, and keep for their gradient.
+std::string Frame::region_text() const {
+  if (!granted_) {
+    return cat(bytes_text(arena_bytes()), " of it, found while running, for the sub-block of ");
+  }
+  std::string text = bytes_text(planned_bytes_) + " of it";
+  const std::optional<size_t> kept = stack_bytes();
+  if (plan_.graph.saves_passes && kept) {
+    text +=
+        cat(", and ", bytes_text(*kept), " to keep ", passes_, passes_ == 1 ? " pass" : " passes");
+  }
+  return text + ", for the sub-block of ";
+}
+
 std::string Frame::report() const {
   std::ostringstream out;
   struct Owner {
@@ -57,7 +71,7 @@ std::string Frame::report() const {
       ++kernels[type][kernel.detail.empty() ? chosen->name : cat(chosen->name, " ", kernel.detail)];
     }
     for (int value : node.outs) {
-      if (value < 0 || plan_.lifetimes[plan_.slot_of[value]].segment < 0) continue;
+      if (value < 0 || home_[plan_.slot_of[value]] == Home::own) continue;
       if (!facts_[value].shape.known()) continue;
       const size_t bytes =
           static_cast<size_t>(facts_[value].shape.count()) * size_of(facts_[value].dtype);
@@ -71,6 +85,12 @@ std::string Frame::report() const {
   if (packing > 0) {
     out << "  in every step " << packing << " instructions pack " << bytes_text(packed)
         << " of parameters into that scratch\n";
+  }
+  for (size_t i = 0; i < plan_.instructions.size(); ++i) {
+    for (int number : plan_.instructions[i].region_plans) {
+      out << "  " << regions_[static_cast<size_t>(number)]->region_text()
+          << place_of(plan_.graph.nodes[plan_.instructions[i].node]) << "\n";
+    }
   }
   for (size_t b = 0; b < buckets_.size(); ++b) {
     out << "  " << bytes_text(buckets_[b].byte_size()) << " of it a bucket of "
@@ -102,8 +122,8 @@ std::string Frame::digest() const {
   for (const auto& segment : plan_.segments) out << segment.begin << "-" << segment.end << "\n";
   for (size_t s = 0; s < plan_.slots.size(); ++s) {
     const Lifetime& life = plan_.lifetimes[s];
-    out << s << ": " << life.segment << " " << life.first << " " << life.last;
-    if (life.segment == 0) out << " at " << arena_offset_[s];
+    out << s << ": " << life.first_segment << " " << life.first << " " << life.last;
+    if (home_[s] == Home::ahead && (!outer_ || granted_)) out << " at " << arena_offset_[s];
     out << "\n";
   }
   for (const auto& region : regions_) out << region->digest() << "\n";

@@ -59,6 +59,14 @@ void accumulate(Variable& total, const Variable& part) {
   }
 }
 
+// In the memory it has where that fits, also in an arena.
+void make_room(Variable& target, DType dtype, const Shape& shape) {
+  if (target.kind() != Kind::dense) target.clear();
+  Tensor& tensor = target.tensor();
+  const bool fits = tensor.initialized() && tensor.dtype() == dtype && tensor.shape() == shape;
+  if (!fits) tensor.resize(dtype, shape);
+}
+
 // Arrays change hands, so that a loop over an array does not copy it in every pass.
 void hand_over(Variable& target, Variable& source) {
   if (&target == &source) return;
@@ -78,7 +86,10 @@ void set_zeros_like(Variable& target, const Variable* like) {
   if (!like || !like->initialized()) {
     target.clear();
   } else if (like->kind() == Kind::dense) {
-    set_zeros(target, like->tensor());
+    const Tensor& model = like->tensor();
+    make_room(target, model.dtype(), model.shape());
+    fill(target.tensor(), 0, 0, model.numel());
+    target.tensor().mutable_lod() = model.lod();
   } else if (like->kind() == Kind::array) {
     set_empty_array(target);
   } else {
@@ -98,8 +109,7 @@ void put_row(Variable& sequence, const Tensor& value, int64_t row, int64_t rows,
     Shape shape;
     shape.push_back(rows);
     for (int i = 0; i < value.shape().rank(); ++i) shape.push_back(value.shape()[i]);
-    if (sequence.kind() != Kind::dense) sequence.clear();
-    sequence.tensor().resize(value.dtype(), shape);
+    make_room(sequence, value.dtype(), shape);
     sequence.tensor().mutable_lod().clear();
   }
   const Tensor target = row_of(sequence.tensor(), row);
@@ -145,6 +155,18 @@ void Frame::restart_iterations() {
   }
 }
 
+// True when some stand elsewhere than before.
+bool Frame::tie_outer_slots() {
+  bool moved = false;
+  for (size_t s = 0; s < plan_.slots.size(); ++s) {
+    if (plan_.slots[s].kind != SlotKind::outer) continue;
+    Variable* variable = outer_->slots_[plan_.slots[s].index];
+    moved |= slots_[s] != variable;
+    slots_[s] = variable;
+  }
+  return moved;
+}
+
 void Frame::run_inner(int number, StepScopes* keep) {
   const int resumed = current_;
   Frame& inner = *regions_[number];
@@ -153,27 +175,19 @@ void Frame::run_inner(int number, StepScopes* keep) {
   inner.scope_ = scope_;
   inner.step_ = step_;
   inner.next_poll_ = next_poll_;
-  bool moved = false;
-  for (size_t s = 0; s < inner.plan_.slots.size(); ++s) {
-    if (inner.plan_.slots[s].kind != SlotKind::outer) continue;
-    Variable* variable = slots_[inner.plan_.slots[s].index];
-    moved |= inner.slots_[s] != variable;
-    inner.slots_[s] = variable;
-  }
-  if (moved) inner.forget_bindings();
-  if (inner.entry_facts_changed()) {
-    inner.segment_bound_.assign(inner.segment_bound_.size(), false);
-  }
+  if (inner.tie_outer_slots()) inner.forget_bindings();
+  if (inner.entry_facts_changed()) inner.unbind();
+  if (!inner.looked_ahead_) inner.look_ahead();
 
   StepScopes::Values* kept = nullptr;
   if (keep && graph.saves_passes) kept = &keep->add(graph.saved.size());
   const auto save = [&](bool beginning) {
     for (size_t i = 0; kept && i < graph.saved.size(); ++i) {
-      if ((graph.values[graph.saved[i]].node < 0) != beginning) continue;
+      const Value& saved = graph.values[graph.saved[i]];
       Variable& value = inner.at(graph.saved[i]);
-      if (!beginning && value.host<StepScopes>()) {
-        std::swap((*kept)[i], value);  // of a loop inside; its next run writes over an old one
-      } else {
+      if (saved.node >= 0 && saved.info.type == VarType::step_scopes) {
+        std::swap((*kept)[i], value);  // a loop inside writes where it is kept
+      } else if ((saved.node < 0) == beginning) {
         (*kept)[i].copy_from(value);
       }
     }

@@ -181,8 +181,31 @@ void Replicas::bind_weighted(Scope& scope, const RunSettings& alone) {
 }
 
 void Replicas::bind(Scope& scope, const RunSettings& settings) {
-  copy_states(scope);
-  bind_weighted(scope, settings_of_one(settings));
+  try {
+    copy_states(scope);
+    bind_weighted(scope, settings_of_one(settings));
+    if (update_) bind_update(scope, settings);
+  } catch (...) {
+    drop_temporaries();
+    throw;
+  }
+}
+
+// To gradients that are not there yet. How many rows a sum of rows has, only the run knows.
+void Replicas::bind_update(Scope& scope, const RunSettings& settings) {
+  for (size_t g = 0; g < graphs_.gradients; ++g) {
+    const int value = replica_->graph.kept[g];
+    const ValueInfo& info = frames_[0]->facts(value);
+    if (info.type != VarType::lod_tensor || !frames_[0]->known_before_run(value)) return;
+    Tensor gradient = Tensor::without_memory(info.dtype, info.shape);
+    gradient.set_lod(info.lod);
+    update_frame_->feed(g, gradient);
+  }
+  for (size_t i = 0; i < graphs_.passed.size(); ++i) {
+    const auto number = static_cast<size_t>(graphs_.passed[i]);
+    update_frame_->feed(graphs_.gradients + i, std::as_const(frames_[0]->fed(number)).tensor());
+  }
+  update_frame_->bind(scope, settings);
 }
 
 std::vector<Replicas::Result> Replicas::run(Scope& scope, const RunSettings& settings) {
@@ -395,21 +418,36 @@ std::string Replicas::report() const {
   return text;
 }
 
-bool Replicas::wholly_bound() const {
-  return (!update_frame_ || update_frame_->wholly_bound()) &&
+bool Replicas::knows_its_memory() const {
+  return (!update_frame_ || update_frame_->knows_its_memory()) &&
          std::all_of(frames_.begin(), frames_.end(),
-                     [](const auto& frame) { return frame->wholly_bound(); });
+                     [](const auto& frame) { return frame->knows_its_memory(); });
 }
 
-size_t Replicas::live_bytes() const {
-  size_t bytes = update_frame_ ? update_frame_->live_bytes() : 0;
-  for (const auto& frame : frames_) bytes += frame->live_bytes();
-  return bytes;
+size_t Replicas::of_frames(size_t (Frame::*bytes)() const) const {
+  size_t sum = update_frame_ ? (*update_frame_.*bytes)() : 0;
+  for (const auto& frame : frames_) sum += (*frame.*bytes)();
+  return sum;
 }
 
-size_t Replicas::arena_bytes() const {
-  size_t bytes = update_frame_ ? update_frame_->arena_bytes() : 0;
-  for (const auto& frame : frames_) bytes += frame->arena_bytes();
+size_t Replicas::live_bytes() const { return of_frames(&Frame::live_bytes); }
+size_t Replicas::arena_bytes() const { return of_frames(&Frame::arena_bytes); }
+size_t Replicas::scratch_bytes() const { return of_frames(&Frame::scratch_bytes); }
+
+size_t Replicas::own_bytes() const {
+  size_t bytes = of_frames(&Frame::own_bytes);
+  for (const LocalStates& states : states_) {
+    for (const auto& [name, copy] : states) {
+      if (copy.kind() == Kind::dense && copy.initialized()) bytes += copy.tensor().buffer()->size();
+    }
+  }
+  for (const Tensor& weight : loss_weights_) bytes += weight.byte_size();
+  for (size_t g = 0; update_frame_ && g < graphs_.gradients; ++g) {
+    const Variable& summed = update_frame_->fed(g);
+    if (summed.kind() == Kind::rows && summed.initialized()) {
+      bytes += summed.rows().value.buffer()->size();
+    }
+  }
   return bytes;
 }
 

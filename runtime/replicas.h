@@ -51,7 +51,9 @@ class Replicas {
   void drop_temporaries();  // all memory between steps goes back; the next run makes it again
   size_t arena_bytes() const;
   size_t live_bytes() const;
-  bool wholly_bound() const;
+  size_t scratch_bytes() const;
+  size_t own_bytes() const;  // of values outside the arenas, copies of states among them
+  bool knows_its_memory() const;
   const std::vector<PassReport>& passes() const { return passes_; }
   std::string report() const;  // of one replica and of the update
 
@@ -62,6 +64,8 @@ class Replicas {
     bool exact = true;
   };
   void bind_weighted(Scope& scope, const RunSettings& alone);
+  void bind_update(Scope& scope, const RunSettings& settings);
+  size_t of_frames(size_t (Frame::*bytes)() const) const;
   std::vector<Result> step(Scope& scope, const RunSettings& settings);
   void copy_states(Scope& scope);
   void find_weights();

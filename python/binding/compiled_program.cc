@@ -184,8 +184,9 @@ py::dict memory_of_step(const CompiledProgram& compiled, Executor& executor, con
     if (held && held->kind() == Kind::dense) parameters += held->tensor().byte_size();
   }
   return py::dict(py::arg("arena") = plan.arena, py::arg("live") = plan.live,
+                  py::arg("scratch") = plan.scratch, py::arg("own") = plan.own,
                   py::arg("parameters") = parameters, py::arg("feeds") = fed,
-                  py::arg("total") = plan.arena + parameters + fed,
+                  py::arg("total") = plan.arena + plan.scratch + plan.own + parameters + fed,
                   py::arg("exact") = !plan.partly);
 }
 

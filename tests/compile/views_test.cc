@@ -47,7 +47,7 @@ struct PlacedChain {
   std::vector<int> places() const {
     std::vector<ValueInfo> facts;
     for (const Value& value : plan->graph.values) facts.push_back(value.info);
-    return places_in_segment(*plan, 0, facts);
+    return places_within(*plan, {0, 1}, facts);
   }
 };
 
@@ -56,7 +56,7 @@ TEST(Views, ARenamedResultAndThenAFusedOneStandWhereTheFirstStood) {
   const std::vector<int> places = chain.places();
   EXPECT_EQ(places[chain.slot("r")], chain.slot("s"));
   EXPECT_EQ(places[chain.slot("t")], chain.slot("s"));
-  EXPECT_NO_THROW(check_places(*chain.plan, 0, places));
+  EXPECT_NO_THROW(check_places(*chain.plan, {0, 1}, places));
 }
 
 TEST(Views, WhatIsReadLaterIsNotOverwritten) {
@@ -66,7 +66,7 @@ TEST(Views, WhatIsReadLaterIsNotOverwritten) {
     const std::vector<int> places = chain.places();
     EXPECT_EQ(places[chain.slot("r")], chain.slot("s"));
     EXPECT_EQ(places[chain.slot("t")], chain.slot("t"));
-    EXPECT_NO_THROW(check_places(*chain.plan, 0, places));
+    EXPECT_NO_THROW(check_places(*chain.plan, {0, 1}, places));
   }
 }
 
@@ -74,8 +74,24 @@ TEST(Views, TheCheckFindsAPlaceThatIsOverwrittenTooEarly) {
   const PlacedChain chain({"last", "more"}, "s");
   std::vector<int> places = chain.places();
   places[chain.slot("t")] = chain.slot("s");
-  EXPECT_THAT(error_of([&] { check_places(*chain.plan, 0, places); }),
+  EXPECT_THAT(error_of([&] {
+                check_places(*chain.plan, {0, 1}, places);
+              }),
               HasSubstr("does not hold it any more"));
+}
+
+TEST(Views, TheCheckFindsAPlaceThatIsOverwrittenBeforeTheEnd) {
+  const PlacedChain chain({"last"});
+  const std::vector<int> places = chain.places();
+  for (size_t v = 0; v < chain.plan->graph.values.size(); ++v) {
+    if (chain.plan->graph.values[v].info.name == "s") {
+      chain.plan->graph.kept.push_back(static_cast<int>(v));
+    }
+  }
+  EXPECT_THAT(error_of([&] {
+                check_places(*chain.plan, {0, 1}, places);
+              }),
+              HasSubstr("does not hold it at the end"));
 }
 
 TEST(Views, GradientsOfRenamingOpsAreViewsToo) {

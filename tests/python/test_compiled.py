@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
+import _trireme as _C
 import paddle
 import paddle.fluid as fluid
 import paddle.static as static
@@ -405,7 +406,7 @@ def test_memory_is_known_before_the_run(devices):
     many = compiled.memory(exe, feed={'X': batch(1000)}, fetch_list=[loss])
     assert few['parameters'] == many['parameters'] == 4 * (10 + 10 + 1)
     assert many['feeds'] == 4000 and many['arena'] >= many['live'] > few['live']
-    assert few['exact'] == (devices == 1)
+    assert few['exact'] and many['exact']
     assert 'memory' in compiled.explain() and exe._engine.counters['compiles'] == 2  # with startup's
     exe.run(compiled, feed={'X': batch(1000)}, fetch_list=[loss])
     assert exe._engine.counters['compiles'] == 2
@@ -413,8 +414,7 @@ def test_memory_is_known_before_the_run(devices):
         compiled.memory(None)
 
 
-def test_memory_of_a_loop_is_exact_when_it_has_run():
-    x = fluid.data('x', [5, None, 8])
+def recurrent(x):
     rnn = fluid.layers.StaticRNN()
     with rnn.step():
         word = rnn.step_input(x)
@@ -422,15 +422,45 @@ def test_memory_of_a_loop_is_exact_when_it_has_run():
         now = fluid.layers.tanh(fluid.layers.fc([word, before], 8))
         rnn.update_memory(before, now)
         rnn.step_output(now)
-    loss = fluid.layers.mean(rnn())
+    return rnn()
+
+
+def looped(x):
+    """Goes round as often as the data says."""
+    h, i, n = fluid.layers.scale(x), fluid.layers.fill_constant([1], 'int64', 0), fluid.layers.fill_constant([1], 'int64', 3)
+    more = fluid.layers.less_than(i, n)
+    with fluid.layers.While(more).block():
+        fluid.layers.assign(fluid.layers.fc(h, 8, num_flatten_dims=2), h)
+        fluid.layers.increment(i)
+        fluid.layers.less_than(i, n, cond=more)
+    return h
+
+
+@pytest.mark.parametrize('net, known', [(recurrent, True), (looped, False)])
+@pytest.mark.parametrize('devices', [1, 2])
+def test_memory_of_a_loop(net, known, devices):
+    x = fluid.data('x', [5, None, 8])
+    loss = fluid.layers.mean(net(x))
+    fluid.optimizer.SGD(0.1).minimize(loss)
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
     compiled = fluid.CompiledProgram(fluid.default_main_program())
-    feed = {'x': np.ones((5, 6, 8), 'float32')}
-    first = compiled.memory(exe, feed, [loss])
+    if devices > 1:
+        compiled.with_data_parallel(loss_name=loss.name, places=[fluid.CPUPlace()] * devices)
+    feed = {'x': np.ones((5 * devices, 6, 8), 'float32')}
+    before = _C.allocated_bytes()
+    told = compiled.memory(exe, feed, [loss])
+    assert told['exact'] == known
     exe.run(compiled, feed=feed, fetch_list=[loss])
-    then = compiled.memory(exe, feed, [loss])
-    assert not first['exact'] and then['exact'] and then['arena'] > first['arena']
+    taken = compiled.memory(exe, feed, [loss])
+    assert taken['exact']
+    needed = {key: told[key] for key in ('arena', 'scratch', 'own')}
+    assert (needed == {key: taken[key] for key in needed}) == known
+    if known:
+        assert sum(needed.values()) == _C.allocated_bytes() - before
+        assert 'to keep 5 passes, for the sub-block of recurrent at' in compiled.explain()
+    else:
+        assert taken['own'] > told['own']
 
 
 def test_all_shapes_are_saved_and_wrong_arguments_named(tmp_path):

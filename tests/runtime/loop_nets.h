@@ -84,6 +84,34 @@ inline Var& static_rnn(Var& x) {
   return *rnn()[0];
 }
 
+// [n, kWidth] as a sequence of three.
+inline Var& three_of(Var& x) {
+  return layers::stack({x, layers::scale(x, {.scale = 0.5}), layers::scale(x, {.scale = -1})}, 0);
+}
+
+// Each pass of a loop is a loop with a branch in it.
+inline Var& rnn_in_rnn(Var& x) {
+  Var& words = three_of(x);
+  layers::StaticRNN outer;
+  outer.step([&] {
+    Var& word = outer.step_input(words);
+    Var& before = outer.memory({.init = &x});
+    Var& again = three_of(word);
+    layers::StaticRNN inner;
+    inner.step([&] {
+      Var& letter = inner.step_input(again);
+      Var& state = inner.memory({.init = &before});
+      Var& next = layers::fc({letter, state}, {.size = kWidth, .act = "tanh"});
+      inner.update_memory(state, next);
+      inner.step_output(next);
+    });
+    Var& next = layers::reduce_mean(*inner()[0], {.dim = {0}});
+    outer.update_memory(before, next);
+    outer.step_output(next);
+  });
+  return *outer()[0];
+}
+
 // Every pass adds rows to the gradient of the table.
 inline Var& static_rnn_of_words(Var& x) {
   Var& ids = layers::fill_constant({4, 1}, DType::int64, 2);
@@ -121,6 +149,24 @@ inline Var& by_row(Var& x) {
   ways.true_block([&] { ways.output(dense(ways.input(x))); });
   ways.false_block([&] { ways.output(layers::scale(ways.input(x), {.scale = 2})); });
   return *ways()[0];
+}
+
+// A branch is taken in some passes of a loop only.
+inline Var& cond_in_rnn(Var& x) {
+  Var& words = three_of(x);
+  Var& limits = layers::stack({number(1), number(3), number(0)}, 0);
+  layers::StaticRNN rnn;
+  rnn.step([&] {
+    Var& word = rnn.step_input(words);
+    Var& below = layers::less_than(number(1), rnn.step_input(limits));
+    Var& before = rnn.memory({.init = &x});
+    Var& next = *layers::cond(
+        below, [&] { return std::vector<Var*>{&dense(word + before)}; },
+        [&] { return std::vector<Var*>{&layers::scale(before, {.scale = 0.7})}; })[0];
+    rnn.update_memory(before, next);
+    rnn.step_output(next);
+  });
+  return *rnn()[0];
 }
 
 inline Var& by_number(Var& x) {

@@ -23,6 +23,8 @@ std::vector<LoopNet> loop_nets() {
        .build = static_rnn_of_words,
        .x = varied({5, 4, kWidth}),
        .shape = {5, 4, kWidth}},
+      {.name = "StaticRnnInStaticRnn", .build = rnn_in_rnn},
+      {.name = "CondInStaticRnn", .build = cond_in_rnn},
       {.name = "DynamicRnn", .build = dynamic_rnn, .x = sequences({4, 4, 4}), .lod_level = 1},
       {.name = "DynamicRnnOfSeveralLengths",
        .build = dynamic_rnn,

@@ -39,6 +39,10 @@ struct SteadyWorkload {
 
   void run(int threads) { exe.run(*main, feeds, {}, {.scope = &scope, .threads = threads}); }
 
+  PlanSignature prepare() {
+    return exe.prepare(*main, {feeds}, {}, {}, {.scope = &scope, .threads = 1});
+  }
+
   // Whether there come to be steps, two in a row, that ask for nothing.
   bool settles(int threads) {
     return settles([&] { run(threads); });
@@ -91,6 +95,15 @@ TEST_P(WorkloadSteps, NeedLittleMoreThanLivesAtOnce) {
   const Executor::ArenaBytes arena = work.exe.arena(*work.main);
   EXPECT_GT(arena.live, 0u);
   EXPECT_LE(static_cast<double>(arena.held), 1.05 * static_cast<double>(arena.live));
+}
+
+TEST_P(WorkloadSteps, TellTheirMemoryBeforeTheyRun) {
+  SteadyWorkload work(GetParam());
+  const size_t before = allocated_bytes();
+  const PlanSignature told = work.prepare();
+  EXPECT_FALSE(told.partly);
+  for (int i = 0; i < 2; ++i) work.run(1);
+  EXPECT_EQ(allocated_bytes() - before, told.arena + told.scratch + told.own);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, WorkloadSteps, ::testing::ValuesIn(bench::workload_names()),
