@@ -68,7 +68,7 @@ Frame::Placement Frame::make_placement(Stretch stretch, bool ahead) const {
     }
   }
   // A sub-block's memory is taken while its instruction runs.
-  std::vector<Interval> alive = intervals;
+  std::vector<Interval> alive;  // the same with what lives in them at once; empty: no sub-block
   std::vector<std::pair<size_t, size_t>> regions;  // number, interval
   for (int i = plan_.segments[stretch.begin].begin; i < plan_.segments[stretch.end - 1].end; ++i) {
     for (int number : plan_.instructions[i].region_plans) {
@@ -76,6 +76,7 @@ Frame::Placement Frame::make_placement(Stretch stretch, bool ahead) const {
       const Frame& inner = *regions_[static_cast<size_t>(number)];
       made.of_region[static_cast<size_t>(number)] = 0;
       if (inner.planned_bytes_ == 0) continue;
+      if (alive.empty()) alive = intervals;
       regions.emplace_back(number, intervals.size());
       intervals.push_back({inner.planned_bytes_, i, i});
       alive.push_back({inner.live_bytes_, i, i});
@@ -85,7 +86,7 @@ Frame::Placement Frame::make_placement(Stretch stretch, bool ahead) const {
   const MemoryPlan memory = plan_memory(intervals);
   check_memory(intervals, memory);
   made.bytes = memory.arena_bytes;
-  made.live = most_alive(alive);
+  made.live = alive.empty() ? memory.live_bytes : most_alive(alive);
   for (size_t s = 0; s < bytes.size(); ++s) {
     if (bytes[s] != kNoPlace) made.offsets[s] = memory.offsets[interval[s]];
   }
