@@ -226,6 +226,7 @@ RunSettings Executor::settings_for(const RunOptions& options) {
   settings.check_nan_inf = checks_nan_inf();
   settings.poll = options.poll;
   settings.cut_bytes = options.cut_bytes;
+  settings.shapes_only = options.shapes_only;
   return settings;
 }
 

@@ -30,6 +30,7 @@ struct RunOptions {
   size_t cut_bytes = kCutBytes;  // instructions that touch less run whole
   std::vector<std::string> passes_off = {};  // passes not to run; all of them: the oracle
   std::optional<uint64_t> process_seed = std::nullopt;  // what seed 0 means; none: fresh numbers
+  bool shapes_only = false;   // prepare: feeds have the shapes of those to come, not what they hold
   std::string graphviz = {};  // where a new plan's graph is drawn, before and after the passes
 };
 

@@ -74,7 +74,7 @@ void Frame::begin(Scope& scope, const RunSettings& settings) {
   bind_slots(scope);
   if (buckets_.size() != plan_.buckets.size()) make_buckets();
   restart_iterations();
-  if (entry_facts_changed()) unbind();
+  if (entry_facts_changed() || (blindly_ && !settings.shapes_only)) unbind();
   if (!looked_ahead_) look_ahead();
   segment_ = 0;
   next_ = -1;

@@ -30,6 +30,7 @@ struct RunSettings {
   size_t cut_bytes = kCutBytes;  // instructions that touch less run whole
   bool counts_step = true;       // a run that writes states is one training step
   bool meets = false;            // advance() stops where replicas exchange values
+  bool shapes_only = false;      // only to bind: what feeds hold is not what will be fed
   const std::atomic<bool>* stop = nullptr;  // set by others: the run ends with RunStopped
 };
 
@@ -88,7 +89,7 @@ class Frame : public RunContext {
   bool knows_its_memory() const { return knows_all_ || ran_; }
   // As bound now: the memory with its largest owners, the kernels by op.
   std::string report() const;
-  // Of the instructions, the lives of values and, where shapes are known before the run, their
+  // Of the instructions, the lives of values and, where shapes follow from the feeds' shapes, their
   // places in memory: equal digests run the same way.
   std::string digest() const;
 
@@ -142,7 +143,9 @@ class Frame : public RunContext {
   // Before a run (frame_ahead.cc).
   void look_ahead();
   void foresee(bool running);
+  bool foresee_segment(bool running);
   bool can_read(const Segment& segment, bool running) const;
+  bool reads_entries() const;
   bool foresee_late(int index);
   bool foresee_host(const Node& node);
   bool foresee_region(const Node& node, const Region& region, Frame& inner);
@@ -158,7 +161,7 @@ class Frame : public RunContext {
   const Placement& place(Stretch stretch, bool ahead);
   Placement make_placement(Stretch stretch, bool ahead) const;
   std::vector<size_t> bytes_by_slot(Stretch stretch, bool ahead) const;
-  void stand_in(std::shared_ptr<Buffer> arena, size_t base);
+  void stand_in(std::shared_ptr<Buffer> arena, size_t base, bool running);
   void stand_late(int index);
   bool is_operand(const Node& node, int slot) const;
   void leave_arena(int index);
@@ -223,6 +226,7 @@ class Frame : public RunContext {
   // arena, or for a region in the arena of the frame around it. A segment whose shapes depend on
   // what the run computes is bound when it is entered; its values stand elsewhere.
   bool looked_ahead_ = false;
+  bool blindly_ = false;     // not at what the feeds hold
   size_t ahead_ = 0;         // segments
   bool late_known_ = false;  // what the last of them leaves is known, too
   bool knows_all_ = false, ran_ = false;

@@ -22,14 +22,15 @@ bool is_open(const ValueInfo& info) {
 
 void Frame::look_ahead() {
   ran_ = false;
-  foresee(/*running=*/true);
+  blindly_ = settings_->shapes_only && reads_entries();
+  foresee(/*running=*/!settings_->shapes_only);
   if (!granted_ || granted_bytes_ < planned_bytes_) {
     const bool fits = !granted_ && arena_ && arena_->size() >= planned_bytes_;
     if (!fits) arena_ = planned_bytes_ > 0 ? Buffer::allocate(planned_bytes_) : nullptr;
     granted_ = false;
     base_ = 0;
   }
-  stand_in(arena_, base_);
+  stand_in(arena_, base_, /*running=*/true);
 }
 
 // `running`: what segments begin with is there, not only its shape.
@@ -37,10 +38,8 @@ void Frame::foresee(bool running) {
   knows_all_ = true;
   late_known_ = true;
   for (ahead_ = 0; ahead_ < plan_.segments.size() && late_known_; ++ahead_) {
-    const Segment& segment = plan_.segments[ahead_];
-    if (!can_read(segment, running)) break;
-    settle_facts(ahead_);
-    const int last = segment.end - 1;
+    if (!foresee_segment(running)) break;
+    const int last = plan_.segments[ahead_].end - 1;
     late_known_ = !plan_.instructions[last].late || foresee_late(last);
   }
   knows_all_ = knows_all_ && late_known_ && ahead_ == plan_.segments.size();
@@ -57,10 +56,31 @@ void Frame::foresee(bool running) {
   }
 }
 
+// The next one. What is wrong in a later segment than the first is said when the run comes to it:
+// what stands before it, a print, say, is not held back.
+bool Frame::foresee_segment(bool running) {
+  if (!can_read(plan_.segments[ahead_], running)) return false;
+  try {
+    settle_facts(ahead_);
+  } catch (const Error&) {
+    if (ahead_ == 0) throw;
+    return false;
+  }
+  return true;
+}
+
 bool Frame::can_read(const Segment& segment, bool running) const {
   return std::all_of(segment.reads_values.begin(), segment.reads_values.end(), [&](int value) {
     return running && plan_.graph.values[value].node < 0 &&
            slots_[plan_.slot_of[value]]->initialized();
+  });
+}
+
+// Shapes follow from what a feed or a variable holds.
+bool Frame::reads_entries() const {
+  return std::any_of(plan_.segments.begin(), plan_.segments.end(), [&](const Segment& segment) {
+    return std::any_of(segment.reads_values.begin(), segment.reads_values.end(),
+                       [&](int value) { return plan_.graph.values[value].node < 0; });
   });
 }
 

@@ -125,13 +125,21 @@ const Frame::Placement& Frame::place(Stretch stretch, bool ahead) {
   return known.front();
 }
 
-// All that was foreseen takes its place in `arena`, from `base` on.
-void Frame::stand_in(std::shared_ptr<Buffer> arena, size_t base) {
+// All that was foreseen takes its place in `arena`, from `base` on. As for foresee_segment, only
+// what is about to run says what is wrong with it.
+void Frame::stand_in(std::shared_ptr<Buffer> arena, size_t base, bool running) {
   arena_ = std::move(arena);
   base_ = base;
   for (size_t s = 0; s < ahead_; ++s) {
     settled_late_[s] = false;
-    settle(s);
+    try {
+      settle(s);
+    } catch (const Error&) {
+      if (running && s == 0) throw;
+      knows_all_ = false;
+      looked_ahead_ = running;
+      return;
+    }
     const int last = plan_.segments[s].end - 1;
     if (plan_.instructions[last].late) stand_late(last);
   }
@@ -153,7 +161,8 @@ void Frame::stand_late(int index) {
     }
     inner.granted_ = true;
     inner.granted_bytes_ = inner.planned_bytes_;
-    inner.stand_in(arena_, base_ + placements_[0].front().of_region[number]);
+    inner.stand_in(arena_, base_ + placements_[0].front().of_region[number], /*running=*/false);
+    knows_all_ = knows_all_ && inner.knows_all_;
     for (const auto& port : plan_.regions[number].ports) {
       const bool held = port.how == RegionLink::How::carry &&
                         inner.facts_[port.entry].type == VarType::lod_tensor;

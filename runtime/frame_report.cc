@@ -118,12 +118,13 @@ std::string Frame::report() const {
 
 std::string Frame::digest() const {
   std::ostringstream out;
+  const bool placed = (!outer_ || granted_) && !top_->reads_entries();
   out << plan_.graph.to_text();
   for (const auto& segment : plan_.segments) out << segment.begin << "-" << segment.end << "\n";
   for (size_t s = 0; s < plan_.slots.size(); ++s) {
     const Lifetime& life = plan_.lifetimes[s];
     out << s << ": " << life.first_segment << " " << life.first << " " << life.last;
-    if (home_[s] == Home::ahead && (!outer_ || granted_)) out << " at " << arena_offset_[s];
+    if (placed && home_[s] == Home::ahead) out << " at " << arena_offset_[s];
     out << "\n";
   }
   for (const auto& region : regions_) out << region->digest() << "\n";

@@ -489,6 +489,57 @@ def test_all_shapes_are_saved_and_wrong_arguments_named(tmp_path):
         fluid.CompiledProgram.load(tmp_path / 'net', None)
 
 
+def test_a_shape_that_is_fed_is_not_known_to_a_file(tmp_path):
+    x, times = fluid.data('x', [None, 2]), fluid.data('times', [2], 'int32')
+    total = fluid.layers.reduce_sum(fluid.layers.square(fluid.layers.expand(x, times)))
+    exe = fluid.Executor(fluid.CPUPlace())
+    compiled = fluid.CompiledProgram(fluid.default_main_program())
+    feed = {'x': np.ones((3, 2), 'float32'), 'times': np.array([2, 5], 'int32')}
+    assert compiled.memory(exe, feed, [total])['exact']
+    assert exe.run(compiled, feed=feed, fetch_list=[total])[0] == 60
+    compiled.save(tmp_path / 'net')
+    other = fluid.Executor(fluid.CPUPlace())
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        again = fluid.CompiledProgram.load(tmp_path / 'net', other)
+    for times in ([2, 5], [1, 1], [2, 5]):
+        feed['times'] = np.array(times, 'int32')
+        assert other.run(again, feed=feed, fetch_list=[total.name])[0] == 6 * times[0] * times[1]
+
+
+def test_what_is_wrong_is_said_when_the_run_comes_to_it(capfd):
+    x, y = fluid.data('x', [None, 4]), fluid.data('y', [None, 4])
+    fluid.layers.Print(x, message='seen before the error')
+    total = fluid.layers.elementwise_add(x, y)
+    exe = fluid.Executor(fluid.CPUPlace())
+    feed = {'x': np.ones((2, 4), 'float32'), 'y': np.ones((3, 4), 'float32')}
+    for _ in range(2):
+        with pytest.raises(ValueError, match='dimension 0 is 2 against 3'):
+            exe.run(feed=feed, fetch_list=[total])
+        assert 'seen before the error' in capfd.readouterr().out
+
+
+@pytest.mark.parametrize('taken', [False, True])
+def test_a_branch_without_a_kernel_stops_only_who_takes_it(taken):
+    x = fluid.data('x', [None, 4])
+    number = lambda value: fluid.layers.fill_constant([1], 'float32', value)
+    mask = lambda: fluid.layers.cast(x, 'bool')
+    total = fluid.layers.reduce_sum(fluid.layers.cond(
+        fluid.layers.less_than(number(1.0 if taken else 3.0), number(2.0)),
+        lambda: fluid.layers.cast(fluid.layers.elementwise_mod(mask(), mask()), 'float32'),
+        lambda: fluid.layers.scale(x, 2.0)))
+    exe = fluid.Executor(fluid.CPUPlace())
+    compiled = fluid.CompiledProgram(fluid.default_main_program())
+    feed = {'x': np.ones((2, 4), 'float32')}
+    assert not compiled.memory(exe, feed, [total])['exact']
+    for _ in range(2):
+        if taken:
+            with pytest.raises(NotImplementedError, match='no kernel for bool'):
+                exe.run(compiled, feed=feed, fetch_list=[total])
+        else:
+            assert exe.run(compiled, feed=feed, fetch_list=[total])[0] == 16
+
+
 def test_passes_are_checked_on_several_devices(monkeypatch):
     exe, loss, _ = toy()
     compiled = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
