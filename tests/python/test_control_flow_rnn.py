@@ -97,6 +97,68 @@ def test_static_rnn_wrong_uses():
             lengths.step_input(fluid.data('y', [5, 2, 3]))
 
 
+@pytest.mark.parametrize('branches', [False, True])
+def test_static_rnns_nest_and_train_as_if_written_out(exe, branches):
+    """A loop in a loop, in some passes a branch: the same weights as without loops, step by step."""
+    def linear(x):
+        return layers.fc(x, 4, num_flatten_dims=1, act='tanh', bias_attr=False,
+                         param_attr=fluid.ParamAttr('w', initializer=fluid.initializer.Constant(0.3)))
+
+    def letter_step(letter, state, odd):
+        if not branches:
+            return linear(letter + state)
+        if isinstance(odd, bool):
+            return linear(letter + state) if odd else layers.scale(state, 0.5)
+        return layers.cond(odd, lambda: linear(letter + state), lambda: layers.scale(state, 0.5))
+
+    def looped(words, first):
+        flags = layers.assign(np.array([[1], [0], [1]], 'float32'))
+        outer = layers.StaticRNN()
+        with outer.step():
+            word, before = outer.step_input(words), outer.memory(init=first)
+            inner = layers.StaticRNN()
+            with inner.step():
+                letter, state = inner.step_input(word), inner.memory(init=before)
+                odd = layers.less_than(layers.fill_constant([1], 'float32', 0.5), inner.step_input(flags))
+                new = letter_step(letter, state, odd)
+                inner.update_memory(state, new)
+                inner.step_output(new)
+            after = layers.reduce_mean(inner(), dim=0)
+            outer.update_memory(before, after)
+            outer.step_output(after)
+        return outer()
+
+    def written_out(words, first):
+        before, results = first, []
+        for i in range(2):
+            state, inner = before, []
+            for j in range(3):
+                letter = layers.slice(words, [0, 1], [i, j], [i + 1, j + 1])
+                state = letter_step(layers.reshape(letter, [-1, 4]), state, odd=j != 1)
+                inner.append(state)
+            before = layers.reduce_mean(layers.stack(inner), dim=0)
+            results.append(before)
+        return layers.stack(results)
+
+    weights = {}
+    for build in (looped, written_out):
+        main, startup = fluid.Program(), fluid.Program()
+        with fluid.program_guard(main, startup), fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
+            words, first = fluid.data('words', [2, 3, None, 4]), fluid.data('first', [None, 4])
+            loss = layers.mean(layers.square(build(words, first)))
+            fluid.optimizer.SGD(0.5).minimize(loss)
+            exe.run(startup)
+            steps = weights[build] = []
+            for rows in (5, 2, 5, 1, 2):
+                draw = np.random.RandomState(rows)
+                feed = {'words': draw.uniform(-1, 1, (2, 3, rows, 4)).astype('float32'),
+                        'first': draw.uniform(-1, 1, (rows, 4)).astype('float32')}
+                exe.run(main, feed=feed)
+                steps.append(np.array(fluid.global_scope().find_var('w').get_tensor()))
+    assert abs(weights[looped][0] - weights[looped][-1]).max() > 1e-3
+    np.testing.assert_allclose(weights[looped], weights[written_out], rtol=2e-5, atol=2e-6)
+
+
 # ---- DynamicRNN
 
 def dynamic_net(sentence, size=4):
