@@ -145,25 +145,23 @@ bool is_barrier(const Node& node) {
 
 OpView view_of(const Node& node, const std::vector<ValueInfo*>& facts) {
   OpView view(*node.schema, *node.attrs);
-  const auto& ins = node.schema->inputs();
-  size_t at = 0;
-  for (size_t s = 0; s < ins.size(); ++s) {
-    std::vector<const ValueInfo*> operands;
-    for (int i = 0; i < node.in_counts[s]; ++i) operands.push_back(facts[node.ins[at + i]]);
-    at += positions(ins[s], node.in_counts[s]);
-    view.add_in(ins[s].name, operands);
-  }
-  const auto& outs = node.schema->outputs();
-  at = 0;
-  for (size_t s = 0; s < outs.size(); ++s) {
-    std::vector<ValueInfo*> operands;
-    for (int i = 0; i < node.out_counts[s]; ++i) {
-      const int value = node.outs[at + i];
-      operands.push_back(value < 0 ? nullptr : facts[value]);
+  const auto add = [&facts](const std::vector<SlotSpec>& slots, const std::vector<int>& counts,
+                            const std::vector<int>& values, auto operands, auto to_view) {
+    size_t at = 0;
+    for (size_t s = 0; s < slots.size(); ++s) {
+      operands.clear();
+      for (int i = 0; i < counts[s]; ++i) {
+        const int value = values[at + i];
+        operands.push_back(value < 0 ? nullptr : facts[value]);
+      }
+      at += positions(slots[s], counts[s]);
+      to_view(slots[s].name, operands);
     }
-    at += positions(outs[s], node.out_counts[s]);
-    view.add_out(outs[s].name, operands);
-  }
+  };
+  add(node.schema->inputs(), node.in_counts, node.ins, std::vector<const ValueInfo*>(),
+      [&](const auto&... slot) { view.add_in(slot...); });
+  add(node.schema->outputs(), node.out_counts, node.outs, std::vector<ValueInfo*>(),
+      [&](const auto&... slot) { view.add_out(slot...); });
   view.seal();
   return view;
 }

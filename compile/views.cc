@@ -1,9 +1,7 @@
 #include "compile/views.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
-#include <set>
 
 #include "core/text.h"
 
@@ -119,34 +117,34 @@ void check_places(const Plan& plan, Stretch stretch, const std::vector<int>& pla
   const auto is_within = [&](int slot) {
     return slot >= 0 && plan.lifetimes[slot].within(stretch.begin, stretch.end);
   };
-  // By place: the slots that hold what was written there last; a view holds what it views.
-  std::map<int, std::set<int>> holders;
+  // By place: how often another value was written there; by slot: at which of these it was, or
+  // began to view what is there.
+  std::vector<int> written(plan.slots.size(), 0), held_since(plan.slots.size(), -1);
+  const auto is_held = [&](int slot) { return held_since[slot] == written[places[slot]]; };
   const int end = plan.segments[stretch.end - 1].end;
   for (int i = plan.segments[stretch.begin].begin; i < end; ++i) {
     const Node& node = plan.graph.nodes[plan.instructions[i].node];
     for (int value : node.ins) {
       const int slot = value < 0 ? -1 : plan.slot_of[value];
-      if (!is_within(slot)) continue;
-      if (!holders[places[slot]].contains(slot)) {
-        throw InternalError(cat("instruction ", i, " (", node.schema->type(), ") reads value ",
-                                value, ", but its place in the arena does not hold it any more"));
-      }
+      if (!is_within(slot) || is_held(slot)) continue;
+      throw InternalError(cat("instruction ", i, " (", node.schema->type(), ") reads value ", value,
+                              ", but its place in the arena does not hold it any more"));
     }
     const auto pair = renamed(node);
     for (size_t o = 0; o < node.outs.size(); ++o) {
       const int slot = node.outs[o] < 0 ? -1 : plan.slot_of[node.outs[o]];
       if (!is_within(slot)) continue;
-      std::set<int>& held = holders[places[slot]];
-      const bool view = pair && pair->second == static_cast<int>(o) &&
-                        held.contains(plan.slot_of[node.ins[pair->first]]);
-      if (!view) held.clear();
-      held.insert(slot);
+      const int viewed =
+          pair && pair->second == static_cast<int>(o) ? plan.slot_of[node.ins[pair->first]] : -1;
+      const bool view = is_within(viewed) && places[viewed] == places[slot] && is_held(viewed);
+      if (!view) ++written[places[slot]];
+      held_since[slot] = written[places[slot]];
     }
   }
   // Taken at the end: what passes leave, and states written elsewhere.
   const auto check_at_end = [&](int value) {
     const int slot = plan.slot_of[value];
-    if (is_within(slot) && !holders[places[slot]].contains(slot)) {
+    if (is_within(slot) && !is_held(slot)) {
       throw InternalError(
           cat("the place of value ", value, " in the arena does not hold it at the end"));
     }

@@ -386,9 +386,8 @@ LoadedCompiled load_compiled(const std::string& path, Executor& executor, Scope&
         feeds.back()[feed.name] = std::move(zeros);
       }
     }
-    const PlanSignature here = loaded.compiled->prepare(executor, feeds, plan.fetches,
-                                                        {.scope = &scope, .shapes_only = true});
-    if (!plan.digest.empty() && here.digest != plan.digest) {
+    loaded.compiled->prepare(executor, feeds, plan.fetches, {.scope = &scope, .shapes_only = true});
+    if (!plan.digest.empty() && loaded.compiled->digest(executor) != plan.digest) {
       loaded.notes.push_back(cat("the plan for [", join(plan.fetches),
                                  "] is another one than where it was saved: run_proof compares the "
                                  "numbers"));

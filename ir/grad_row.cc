@@ -24,13 +24,7 @@ void default_grad_shape(OpView& op) {
       const ValueInfo* like = reads && op.position(of, i) >= 0 ? &op.in(of, i) : arriving;
       if (!like) continue;
       ValueInfo& gradient = op.out(slot.name, i);
-      gradient.type = like->type;
-      gradient.dtype = like->dtype;
-      gradient.shape = like->shape;
-      gradient.height = like->height;
-      gradient.lod_level = like->lod_level;
-      gradient.lod = like->lod;
-      gradient.known = like->known;
+      take_facts(*like, gradient);
       if (of == forward.sparse_grad_slot() && op.has_attr("is_sparse") &&
           op.attr<bool>("is_sparse") && like->type == VarType::lod_tensor &&
           like->shape.rank() > 0) {

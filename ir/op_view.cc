@@ -24,6 +24,16 @@ bool any(const std::vector<T*>& values, size_t begin, size_t end) {
 
 }  // namespace
 
+void take_facts(const ValueInfo& from, ValueInfo& to) {
+  to.type = from.type;
+  to.dtype = from.dtype;
+  to.shape = from.shape;
+  to.height = from.height;
+  to.lod_level = from.lod_level;
+  to.lod = from.lod;
+  to.known = from.known;
+}
+
 int OpView::in_slot(std::string_view slot) const {
   const int index = index_of(schema_.inputs(), slot);
   if (index < 0) throw InternalError(cat("op ", schema_.type(), " has no input slot ", slot));
@@ -118,14 +128,7 @@ void OpView::set_out(std::string_view slot, DType dtype, const Shape& shape) {
 void OpView::set_out_like(std::string_view slot, const ValueInfo& like) {
   for (size_t i = 0; i < out_count(slot); ++i) {
     if (out_position(slot, i) < 0) continue;
-    ValueInfo& info = out(slot, i);
-    info.type = like.type;
-    info.dtype = like.dtype;
-    info.shape = like.shape;
-    info.height = like.height;
-    info.lod_level = like.lod_level;
-    info.lod = like.lod;
-    info.known = like.known;
+    take_facts(like, out(slot, i));
   }
 }
 
@@ -140,39 +143,47 @@ void OpView::share_lod(std::string_view from, std::string_view to) {
   }
 }
 
-void OpView::add_in(std::string_view slot, std::vector<const ValueInfo*> values) {
-  in_by_slot_.resize(schema_.inputs().size());
-  in_by_slot_[static_cast<size_t>(in_slot(slot))] = std::move(values);
+namespace {
+
+// Slots between the last one laid out and this one are absent.
+template <class T, class Range>
+void lay_out(const OpSchema& schema, const std::vector<SlotSpec>& slots, std::string_view name,
+             const std::vector<T*>& values, std::vector<T*>& flat, std::vector<Range>& ranges) {
+  ranges.reserve(slots.size());
+  flat.reserve(slots.size());
+  for (;;) {
+    if (ranges.size() == slots.size()) {
+      if (name.empty()) return;
+      throw InternalError(
+          cat("op ", schema.type(), ": slot ", name, " is not there, or was laid out already"));
+    }
+    const SlotSpec& slot = slots[ranges.size()];
+    const bool found = slot.name == name;
+    const size_t begin = flat.size();
+    if (found) flat.insert(flat.end(), values.begin(), values.end());
+    if (!slot.duplicable && flat.size() > begin + 1) {
+      throw InternalError(cat("op ", schema.type(), ": slot ", slot.name,
+                              " takes one operand, not ", values.size()));
+    }
+    if (!slot.duplicable) flat.resize(begin + 1);
+    ranges.push_back({begin, flat.size(), found && !values.empty()});
+    if (found) return;
+  }
 }
 
-void OpView::add_out(std::string_view slot, std::vector<ValueInfo*> values) {
-  out_by_slot_.resize(schema_.outputs().size());
-  out_by_slot_[static_cast<size_t>(out_slot(slot))] = std::move(values);
+}  // namespace
+
+void OpView::add_in(std::string_view slot, const std::vector<const ValueInfo*>& values) {
+  lay_out(schema_, schema_.inputs(), slot, values, ins_, in_ranges_);
+}
+
+void OpView::add_out(std::string_view slot, const std::vector<ValueInfo*>& values) {
+  lay_out(schema_, schema_.outputs(), slot, values, outs_, out_ranges_);
 }
 
 void OpView::seal() {
-  const auto lay_out = [this](const std::vector<SlotSpec>& slots, auto& by_slot, auto& flat,
-                              std::vector<Range>& ranges) {
-    by_slot.resize(slots.size());
-    flat.clear();
-    ranges.assign(slots.size(), {});
-    for (size_t s = 0; s < slots.size(); ++s) {
-      auto& values = by_slot[s];
-      ranges[s].present = !values.empty();
-      if (!slots[s].duplicable) {
-        if (values.size() > 1) {
-          throw InternalError(cat("op ", schema_.type(), ": slot ", slots[s].name,
-                                  " takes one operand, not ", values.size()));
-        }
-        values.resize(1);
-      }
-      ranges[s].begin = flat.size();
-      flat.insert(flat.end(), values.begin(), values.end());
-      ranges[s].end = flat.size();
-    }
-  };
-  lay_out(schema_.inputs(), in_by_slot_, ins_, in_ranges_);
-  lay_out(schema_.outputs(), out_by_slot_, outs_, out_ranges_);
+  add_in("", {});
+  add_out("", {});
 }
 
 }  // namespace trireme

@@ -28,6 +28,9 @@ struct ValueInfo {
   bool known = true;  // false: the variable exists but nobody has said its shape and type
 };
 
+// Type, shape and LoD; the name and the value stay.
+void take_facts(const ValueInfo& from, ValueInfo& to);
+
 // Operands are flat: slots in the row's order. A slot that is not duplicable takes exactly one
 // position, null when absent; a duplicable one takes as many as it has names.
 class OpView {
@@ -65,10 +68,10 @@ class OpView {
 
   Error error(std::string message) const { return Error(std::move(message)); }
 
-  // For those who build views.
-  void add_in(std::string_view slot, std::vector<const ValueInfo*> values);
-  void add_out(std::string_view slot, std::vector<ValueInfo*> values);
-  void seal();  // after all slots: lays operands out flat, in the row's order
+  // For those who build views: slots in the row's order; one that is left out is absent.
+  void add_in(std::string_view slot, const std::vector<const ValueInfo*>& values);
+  void add_out(std::string_view slot, const std::vector<ValueInfo*>& values);
+  void seal();  // after all slots
 
  private:
   struct Range {
@@ -81,8 +84,6 @@ class OpView {
 
   const OpSchema& schema_;
   const Attrs& attrs_;
-  std::vector<std::vector<const ValueInfo*>> in_by_slot_;
-  std::vector<std::vector<ValueInfo*>> out_by_slot_;
   std::vector<Range> in_ranges_, out_ranges_;
   std::vector<const ValueInfo*> ins_;
   std::vector<ValueInfo*> outs_;

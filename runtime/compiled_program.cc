@@ -235,17 +235,17 @@ std::vector<Replicas::Result> CompiledProgram::run(Executor& executor,
                                with_threads(std::move(options)));
 }
 
-PlanSignature CompiledProgram::prepare(Executor& executor, const std::vector<Feeds>& feeds,
-                                       const std::vector<std::string>& fetches,
-                                       RunOptions options) const {
+PlanMemory CompiledProgram::prepare(Executor& executor, const std::vector<Feeds>& feeds,
+                                    const std::vector<std::string>& fetches,
+                                    RunOptions options) const {
   take_places(executor.place().device);
   return executor.prepare(*program_, feeds, fetches, parallel_options(),
                           with_threads(std::move(options)));
 }
 
-PlanSignature CompiledProgram::prepare(Executor& executor, const Feeds& feeds,
-                                       const std::vector<std::string>& fetches,
-                                       RunOptions options) const {
+PlanMemory CompiledProgram::prepare(Executor& executor, const Feeds& feeds,
+                                    const std::vector<std::string>& fetches,
+                                    RunOptions options) const {
   take_places(executor.place().device);
   check_loss_gradient(feeds);
   const std::unique_ptr<Share> share = take_share(feeds);
@@ -267,6 +267,11 @@ std::vector<PassCheck> CompiledProgram::check_passes(const Feeds& feeds, const S
 std::vector<PlanSignature> CompiledProgram::plans(const Executor& ran_by) const {
   const Executor::ParallelOptions parallel = parallel_options();
   return ran_by.plans_of(*program_, shards(), &parallel);
+}
+
+std::string CompiledProgram::digest(const Executor& ran_by) const {
+  const Executor::ParallelOptions parallel = parallel_options();
+  return ran_by.digest(*program_, shards(), &parallel);
 }
 
 std::string CompiledProgram::explain(const Executor* ran_by) const {

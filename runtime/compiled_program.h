@@ -50,18 +50,19 @@ class CompiledProgram {
                                     RunOptions options = {});
 
   // Compiles and binds for feeds of these shapes, one per device, without running.
-  PlanSignature prepare(Executor& executor, const std::vector<Feeds>& feeds,
-                        const std::vector<std::string>& fetches, RunOptions options = {}) const;
+  PlanMemory prepare(Executor& executor, const std::vector<Feeds>& feeds,
+                     const std::vector<std::string>& fetches, RunOptions options = {}) const;
 
   // The same for one dict, shared out over the devices.
-  PlanSignature prepare(Executor& executor, const Feeds& feeds,
-                        const std::vector<std::string>& fetches, RunOptions options = {}) const;
+  PlanMemory prepare(Executor& executor, const Feeds& feeds,
+                     const std::vector<std::string>& fetches, RunOptions options = {}) const;
   // Each pass on and off, on the devices it runs on: see runtime/check_passes.h.
   std::vector<PassCheck> check_passes(const Feeds& feeds, const Scope& scope, double tolerance,
                                       const std::function<void()>& poll = nullptr) const;
 
   // The plans by which the executor has run it, and what they were bound to.
   std::vector<PlanSignature> plans(const Executor& ran_by) const;
+  std::string digest(const Executor& ran_by) const;  // of the last: see Frame::digest
 
   // Every knob with its answer; with the executor that ran it, also the plan: passes, memory,
   // kernels.

@@ -399,9 +399,9 @@ Executor::Prepared Executor::ready(const Program& program, const std::vector<Fee
   return made;
 }
 
-PlanSignature Executor::prepare(const Program& program, const std::vector<Feeds>& feeds,
-                                const std::vector<std::string>& fetches,
-                                const ParallelOptions& parallel, RunOptions options) {
+PlanMemory Executor::prepare(const Program& program, const std::vector<Feeds>& feeds,
+                             const std::vector<std::string>& fetches,
+                             const ParallelOptions& parallel, RunOptions options) {
   check_can_run(program);
   drop_plans_cut_off();
   promise(!feeds.empty(), "feeds for at least one device");
@@ -411,35 +411,28 @@ PlanSignature Executor::prepare(const Program& program, const std::vector<Feeds>
   check_not_cut_off(scope, true);
   const RunSettings settings = settings_for(options);
   Compiled& compiled = *made.compiled;
-  PlanSignature signature;
-  signature.fetches = fetches;
-  for (const Feeds& device : made.given()) signature.feeds.push_back(facts_of(device));
+  const auto memory_of = [](const auto& bound) {
+    return PlanMemory{.arena = bound.arena_bytes(),
+                      .live = bound.live_bytes(),
+                      .scratch = bound.scratch_bytes(),
+                      .own = bound.own_bytes(),
+                      .partly = !bound.knows_its_memory()};
+  };
   if (compiled.replicas) {
     std::lock_guard one_at_a_time(compiled.mutex);
     made.feed(program);
     compiled.replicas->bind(scope, settings);
-    signature.digest = compiled.replicas->digest();
-    signature.arena = compiled.replicas->arena_bytes();
-    signature.live = compiled.replicas->live_bytes();
-    signature.scratch = compiled.replicas->scratch_bytes();
-    signature.own = compiled.replicas->own_bytes();
-    signature.partly = !compiled.replicas->knows_its_memory();
     compiled.remember(made.given());
-  } else {
-    std::unique_ptr<Frame> frame = compiled.take(scope.id());
-    for (size_t i = 0; i < compiled.feed_names.size(); ++i) {
-      frame->feed(i, made.given().front().at(compiled.feed_names[i]));
-    }
-    frame->bind(scope, settings);
-    signature.digest = frame->digest();
-    signature.arena = frame->arena_bytes();
-    signature.live = frame->live_bytes();
-    signature.scratch = frame->scratch_bytes();
-    signature.own = frame->own_bytes();
-    signature.partly = !frame->knows_its_memory();
-    compiled.give_back(std::move(frame), made.given());
+    return memory_of(*compiled.replicas);
   }
-  return signature;
+  std::unique_ptr<Frame> frame = compiled.take(scope.id());
+  for (size_t i = 0; i < compiled.feed_names.size(); ++i) {
+    frame->feed(i, made.given().front().at(compiled.feed_names[i]));
+  }
+  frame->bind(scope, settings);
+  const PlanMemory memory = memory_of(*frame);
+  compiled.give_back(std::move(frame), made.given());
+  return memory;
 }
 
 std::vector<Replicas::Result> Executor::run_parallel(const Program& program,

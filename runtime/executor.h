@@ -51,8 +51,11 @@ struct PlanSignature {
   std::vector<std::string> fetches;
   std::vector<std::vector<Feed>> feeds;  // by device
   std::string digest;  // see Frame::digest; empty: not known for these shapes any more
-  // Bytes of a step: the arena, the most of it that lives at once, the scratch of one instruction
-  // at a time, and values with memory of their own (fetches, SelectedRows, arrays).
+};
+
+// Bytes of a step: the arena, the most of it that lives at once, the scratch of one instruction at
+// a time, and values with memory of their own (fetches, SelectedRows, arrays).
+struct PlanMemory {
   size_t arena = 0, live = 0, scratch = 0, own = 0;
   // More may come in the run: shapes, or how often a loop goes round, depend on values.
   bool partly = false;
@@ -84,9 +87,9 @@ class Executor {
                                              const ParallelOptions& parallel,
                                              RunOptions options = {});
   // Compiles and binds without running: the first run then has nothing left to do.
-  PlanSignature prepare(const Program& program, const std::vector<Feeds>& feeds,
-                        const std::vector<std::string>& fetches, const ParallelOptions& parallel,
-                        RunOptions options = {});
+  PlanMemory prepare(const Program& program, const std::vector<Feeds>& feeds,
+                     const std::vector<std::string>& fetches, const ParallelOptions& parallel,
+                     RunOptions options = {});
   // The plans that have run on so many devices in this way, with every set of shapes that they
   // were bound to lately; devices 0: on any number, in any way.
   std::vector<PlanSignature> plans_of(const Program& program, int devices = 0,
@@ -102,6 +105,9 @@ class Executor {
   // `devices` and `parallel` as for plans_of.
   std::string report(const Program& program, int devices = 0,
                      const ParallelOptions* parallel = nullptr) const;
+  // Of that plan, see Frame::digest.
+  std::string digest(const Program& program, int devices = 0,
+                     const ParallelOptions* parallel = nullptr) const;
   void close();  // later runs are refused; may be called again
   Place place() const { return place_; }
   ExecutorCounters counters() const;
@@ -116,6 +122,8 @@ class Executor {
                                    const std::vector<std::string>& fetches,
                                    const ParallelOptions& parallel,
                                    const RunOptions& options) const;
+  const Compiled* last_of(const Program& program, int devices,
+                          const ParallelOptions* parallel) const;  // null: none
   RunSettings settings_for(const RunOptions& options);
   void drop_plans_cut_off();
   void check_can_run(const Program& program) const;

@@ -46,6 +46,11 @@ void Executor::Compiled::remember(std::span<const Feeds> feeds) {
   for (const Feeds& device : feeds) shapes.push_back(facts_of(device));
 }
 
+std::string Executor::Compiled::digest() const {
+  if (replicas) return replicas->digest();
+  return idle.size() == 1 ? idle.back()->digest() : "";
+}
+
 // Only the last shapes are still bound, so only they have a digest. The caller holds the mutex.
 std::vector<PlanSignature> Executor::Compiled::signatures() const {
   std::vector<PlanSignature> plans;
@@ -54,9 +59,7 @@ std::vector<PlanSignature> Executor::Compiled::signatures() const {
     plan.fetches = key.fetches;
     plan.feeds = shapes;
   }
-  if (plans.empty()) return plans;
-  if (replicas) plans.back().digest = replicas->digest();
-  if (!replicas && idle.size() == 1) plans.back().digest = idle.back()->digest();
+  if (!plans.empty()) plans.back().digest = digest();
   return plans;
 }
 
@@ -73,26 +76,41 @@ std::vector<PlanSignature> Executor::plans_of(const Program& program, int device
   return plans;
 }
 
+const Executor::Compiled* Executor::last_of(const Program& program, int devices,
+                                            const ParallelOptions* parallel) const {
+  const auto found = std::find_if(cache_.begin(), cache_.end(), [&](const auto& entry) {
+    return entry->key.ran_as(program.id(), devices, parallel);
+  });
+  return found == cache_.end() ? nullptr : found->get();
+}
+
+std::string Executor::digest(const Program& program, int devices,
+                             const ParallelOptions* parallel) const {
+  std::lock_guard lock(mutex_);
+  const Compiled* last = last_of(program, devices, parallel);
+  if (!last) return "";
+  std::lock_guard frames(last->mutex);
+  return last->digest();
+}
+
 std::string Executor::report(const Program& program, int devices,
                              const ParallelOptions* parallel) const {
   std::lock_guard lock(mutex_);
-  for (const auto& entry : cache_) {
-    if (!entry->key.ran_as(program.id(), devices, parallel)) continue;
-    std::lock_guard frames(entry->mutex);
-    std::ostringstream out;
-    out << "passes\n";
-    for (const PassReport& pass : entry->replicas ? entry->replicas->passes() : entry->passes) {
-      out << "  " << pass.name << ": " << pass.nodes_before << " nodes before, " << pass.nodes_after
-          << " after" << (pass.changed ? "" : ", changed nothing") << "\n";
-    }
-    if (entry->replicas) {
-      out << entry->replicas->report();
-    } else if (!entry->idle.empty()) {
-      out << entry->idle.back()->report();
-    }
-    return out.str();
+  const Compiled* last = last_of(program, devices, parallel);
+  if (!last) return "no plan yet: the program has not run\n";
+  std::lock_guard frames(last->mutex);
+  std::ostringstream out;
+  out << "passes\n";
+  for (const PassReport& pass : last->replicas ? last->replicas->passes() : last->passes) {
+    out << "  " << pass.name << ": " << pass.nodes_before << " nodes before, " << pass.nodes_after
+        << " after" << (pass.changed ? "" : ", changed nothing") << "\n";
   }
-  return "no plan yet: the program has not run\n";
+  if (last->replicas) {
+    out << last->replicas->report();
+  } else if (!last->idle.empty()) {
+    out << last->idle.back()->report();
+  }
+  return out.str();
 }
 
 void Executor::drop_temporaries(const Program& program) {

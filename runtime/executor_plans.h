@@ -106,6 +106,7 @@ struct Executor::Compiled {
 
   void remember(std::span<const Feeds> feeds);
   std::vector<PlanSignature> signatures() const;
+  std::string digest() const;  // as bound last; empty: nobody can say
 
   std::unique_ptr<Frame> take(uint64_t scope_id) {
     std::lock_guard lock(mutex);

@@ -28,15 +28,6 @@ void take_facts(const Variable& variable, ValueInfo& info) {
   }
 }
 
-void take_facts(const ValueInfo& from, ValueInfo& info) {
-  info.type = from.type;
-  info.dtype = from.dtype;
-  info.shape = from.shape;
-  info.lod = from.lod;
-  info.lod_level = from.lod_level;
-  info.height = from.height;
-}
-
 bool same_facts(const Variable& variable, const ValueInfo& info) {
   switch (variable.kind()) {
     case Kind::dense:

@@ -1,4 +1,4 @@
-// What is known of a value: read off a variable, or off another value.
+// What is known of a value: read off a variable, or compared.
 #pragma once
 
 #include "core/scope.h"
@@ -8,7 +8,6 @@ namespace trireme {
 
 // Type, shape and LoD; the name and what was said at compile time stay.
 void take_facts(const Variable& variable, ValueInfo& info);
-void take_facts(const ValueInfo& from, ValueInfo& info);
 
 bool same_facts(const Variable& variable, const ValueInfo& info);
 bool same_facts(const ValueInfo& a, const ValueInfo& b);

@@ -97,25 +97,26 @@ bool Frame::knows_late(int index) const {
   return segment + 1 < ahead_ || (segment + 1 == ahead_ && late_known_);
 }
 
-// What a late instruction leaves.
+// What a late instruction leaves. Nothing is wrong with what never runs: what is wrong for these
+// shapes is said when the run comes to it.
 bool Frame::foresee_late(int index) {
   const Instruction& instruction = plan_.instructions[index];
   const Node& node = plan_.graph.nodes[instruction.node];
-  if (node.regions.empty()) return foresee_host(node);
-  for (size_t r = 0; r < node.regions.size(); ++r) {
-    Frame& inner = *regions_[static_cast<size_t>(instruction.region_plans[r])];
-    inner.settings_ = settings_;
-    inner.scope_ = scope_;
-    if (inner.tie_outer_slots()) inner.forget_bindings();
-    try {
-      if (!foresee_region(node, node.regions[r], inner)) return false;
-    } catch (const Error&) {
-      // A block that never runs may be wrong for these shapes; if it runs, it says so itself.
-      inner.forget_bindings();
-      return false;
+  Frame* inner = nullptr;
+  try {
+    if (node.regions.empty()) return foresee_host(node);
+    for (size_t r = 0; r < node.regions.size(); ++r) {
+      inner = regions_[static_cast<size_t>(instruction.region_plans[r])].get();
+      inner->settings_ = settings_;
+      inner->scope_ = scope_;
+      if (inner->tie_outer_slots()) inner->forget_bindings();
+      if (!foresee_region(node, node.regions[r], *inner)) return false;
+      const bool keeps = inner->plan_.graph.saves_passes;
+      knows_all_ = knows_all_ && inner->knows_all_ && (!keeps || inner->stack_bytes());
     }
-    const bool keeps = inner.plan_.graph.saves_passes;
-    knows_all_ = knows_all_ && inner.knows_all_ && (!keeps || inner.stack_bytes());
+  } catch (const Error&) {
+    if (inner) inner->forget_bindings();
+    return false;
   }
   return true;
 }

@@ -171,7 +171,7 @@ py::dict memory_of_step(const CompiledProgram& compiled, Executor& executor, con
   const Program& program = *compiled.program();
   const std::shared_ptr<ScopeHandle> used = scope ? scope : global_scope_handle();
   const Feeds feeds = feeds_from_python(program, feed);
-  PlanSignature plan;
+  PlanMemory plan;
   size_t fed = 0, parameters = 0;
   {
     const WithoutGil without_gil;

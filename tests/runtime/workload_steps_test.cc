@@ -39,7 +39,7 @@ struct SteadyWorkload {
 
   void run(int threads) { exe.run(*main, feeds, {}, {.scope = &scope, .threads = threads}); }
 
-  PlanSignature prepare() {
+  PlanMemory prepare() {
     return exe.prepare(*main, {feeds}, {}, {}, {.scope = &scope, .threads = 1});
   }
 
@@ -100,7 +100,7 @@ TEST_P(WorkloadSteps, NeedLittleMoreThanLivesAtOnce) {
 TEST_P(WorkloadSteps, TellTheirMemoryBeforeTheyRun) {
   SteadyWorkload work(GetParam());
   const size_t before = allocated_bytes();
-  const PlanSignature told = work.prepare();
+  const PlanMemory told = work.prepare();
   EXPECT_FALSE(told.partly);
   for (int i = 0; i < 2; ++i) work.run(1);
   EXPECT_EQ(allocated_bytes() - before, told.arena + told.scratch + told.own);
