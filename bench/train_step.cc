@@ -18,6 +18,7 @@
 #include "bench/workloads.h"
 #include "core/error.h"
 #include "core/flags.h"
+#include "core/text.h"
 #include "cpu/onednn.h"
 #include "layers/defaults.h"
 #include "runtime/compiled_program.h"
@@ -63,8 +64,8 @@ double milliseconds(const std::function<void()>& work) {
   return (now() - before) * 1e3;
 }
 
-// One sample less, where all feeds have rows; otherwise the same.
-Feeds smaller(const Feeds& feeds) {
+// So many samples less, where all feeds have rows; otherwise the same.
+Feeds smaller(const Feeds& feeds, int64_t by) {
   int64_t batch = std::numeric_limits<int64_t>::max();
   for (const auto& [name, tensor] : feeds) {
     if (!tensor.lod().empty() || tensor.shape().rank() == 0) return feeds;
@@ -72,30 +73,36 @@ Feeds smaller(const Feeds& feeds) {
   }
   Feeds made;
   for (const auto& [name, tensor] : feeds) {
-    made[name] = tensor.slice_rows(0, tensor.shape().at(0) * (batch - 1) / batch);
+    made[name] =
+        tensor.slice_rows(0, tensor.shape().at(0) * std::max<int64_t>(batch - by, 1) / batch);
   }
   return made;
 }
 
-// Compiling, before the first run; then another batch size whose library code has been made before,
+// Compiling, before the first run; then smaller batches whose library code has been made before,
 // and what of that the library takes to find it; then back to the first size.
 struct Binding {
-  double compile_ms, rebind_ms, library_ms, return_ms;
+  double compile_ms = 0, return_ms = 0;
+  std::vector<double> rebind_ms, library_ms;
 };
 Binding measure_binding(const bench::Workload& work, const std::string& loss,
                         const RunOptions& options) {
+  constexpr int64_t kSizes = 3;
   const auto prepare = [&](Executor& exe, const Feeds& feeds) {
     return milliseconds([&] { exe.prepare(default_main_program(), {feeds}, {loss}, {}, options); });
   };
   Executor first, second;
-  const double compile = prepare(first, work.feeds);
-  const Feeds less = smaller(work.feeds);
-  prepare(first, less);
+  Binding found;
+  found.compile_ms = prepare(first, work.feeds);
+  for (int64_t by = 1; by <= kSizes; ++by) prepare(first, smaller(work.feeds, by));
   prepare(second, work.feeds);
-  const double before = onednn_making_ms();
-  const double rebind = prepare(second, less);
-  const double library = onednn_making_ms() - before;
-  return {compile, rebind, library, prepare(second, work.feeds)};
+  for (int64_t by = 1; by <= kSizes; ++by) {
+    const double before = onednn_making_ms();
+    found.rebind_ms.push_back(prepare(second, smaller(work.feeds, by)));
+    found.library_ms.push_back(onednn_making_ms() - before);
+  }
+  found.return_ms = prepare(second, work.feeds);
+  return found;
 }
 
 int run(int count, char** words) {
@@ -146,10 +153,16 @@ int run(int count, char** words) {
   }
   if (binding_only) {
     const Binding found = measure_binding(work, loss.name(), options);
+    const auto list = [](const std::vector<double>& times) {
+      std::string text;
+      for (const double ms : times) text += cat(text.empty() ? "[" : ", ", ms);
+      return text + "]";
+    };
     std::printf(
-        "{\"name\": \"%s\", \"compile_ms\": %.1f, \"rebind_ms\": %.2f, \"library_ms\": %.2f, "
+        "{\"name\": \"%s\", \"compile_ms\": %.1f, \"rebind_ms\": %s, \"library_ms\": %s, "
         "\"return_ms\": %.3f}\n",
-        name.c_str(), found.compile_ms, found.rebind_ms, found.library_ms, found.return_ms);
+        name.c_str(), found.compile_ms, list(found.rebind_ms).c_str(),
+        list(found.library_ms).c_str(), found.return_ms);
     return 0;
   }
   const double started = now();
