@@ -51,6 +51,11 @@ Var& StaticRNN::memory(const MemoryOptions& options, SourceLine line) {
   LayerHelper helper("static_rnn", name_);
   require_inside("memory");
   Var* init = options.init;
+  if (init && !parent().find_var_recursive(init->name())) {
+    throw helper
+        .error(cat("init ", init->name(), " is a variable of the step; memory is made before"))
+        .fix("make init before the step block");
+  }
   if (!init) {
     if (options.shape.empty() || !options.batch_ref) {
       throw helper.error("memory needs init, or shape and batch_ref")

@@ -85,6 +85,10 @@ def test_static_rnn_wrong_uses():
     with pytest.raises(ValueError, match='needs init, or shape and batch_ref'):
         with rnn.step():
             rnn.memory(shape=[-1, 2])
+    late = layers.StaticRNN()
+    with pytest.raises(ValueError, match='is a variable of the step; memory is made before'):
+        with late.step():
+            late.memory(init=layers.fill_constant([2, 3], 'float32', 0.0))
     never = layers.StaticRNN()
     with pytest.raises(ValueError, match='never updated'):
         with never.step():
