@@ -86,6 +86,9 @@ struct BoundKernel {
   // own `scratch` and `then` are not looked at.
   std::vector<BoundKernel> then;
   size_t scratch = 0;  // bytes that live while the instruction runs, aligned to 64
+  // A phase that only copies this operand into scratch, where no later phase writes. While the
+  // operand stays as it is and nobody else has the scratch, it need not run again; -1: it must.
+  int packs = -1;
   // For people: how it computes, beyond the kernel's name; and the bytes of operands that it copies
   // into another layout, whole, before it computes.
   std::string detail;

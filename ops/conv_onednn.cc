@@ -37,13 +37,11 @@ float* operand(const KernelArgs& k, int position, bool result) {
   return result ? k.out<float>(position) : const_cast<float*>(k.in<float>(position));
 }
 
-void add_phase(BoundKernel& kernel, KernelFn run, int parts) {
-  if (!kernel.run) {
-    kernel.run = std::move(run);
-    kernel.parts = parts;
-  } else {
-    kernel.then.emplace_back(std::move(run), parts);
-  }
+BoundKernel& add_phase(BoundKernel& kernel, KernelFn run, int parts) {
+  if (kernel.run) return kernel.then.emplace_back(std::move(run), parts);
+  kernel.run = std::move(run);
+  kernel.parts = parts;
+  return kernel;
 }
 
 }  // namespace
@@ -61,7 +59,10 @@ bool add_conv_phases(const ConvShape& shape, ConvPass pass, const ConvOperands& 
                                .filter = operand(k, at.filter, pass == ConvPass::filter),
                                .bias = at.bias < 0 ? nullptr : k.in<float>(at.bias)};
   };
-  kernel.scratch = std::max(kernel.scratch, conv->scratch());
+  // Behind what an earlier pass has packed.
+  constexpr size_t kLine = 64;
+  const size_t first = (kernel.scratch + kLine - 1) / kLine * kLine;
+  kernel.scratch = first + conv->scratch();
   if (kernel.detail.empty()) {
     kernel.detail = conv->algorithm();
   } else if (kernel.detail != conv->algorithm()) {
@@ -70,24 +71,26 @@ bool add_conv_phases(const ConvShape& shape, ConvPass pass, const ConvOperands& 
   if (behind != ConvBehind::nothing && conv->adds_bias(0)) kernel.detail += " with post-ops";
   if (conv->filter_pieces() > 0) kernel.packed += conv->scratch();
   if (const int pieces = conv->filter_pieces(); pieces > 0) {
-    add_phase(
+    BoundKernel& phase = add_phase(
         kernel,
-        [conv, tensors, pieces](const KernelArgs& k) {
+        [conv, tensors, pieces, first](const KernelArgs& k) {
           const auto [begin, end] = k.range(pieces);
           for (int64_t i = begin; i < end; ++i) {
-            conv->pack_filter(static_cast<int>(i), tensors(k), k.scratch);
+            conv->pack_filter(static_cast<int>(i), tensors(k), k.scratch + first);
           }
         },
         pieces);
+    phase.packs = at.filter;
   }
   const int slices = conv->slices();
   add_phase(
       kernel,
-      [conv, tensors, slices, pass, batch = shape.batch, sums = at.sums](const KernelArgs& k) {
+      [conv, tensors, slices, pass, first, batch = shape.batch,
+       sums = at.sums](const KernelArgs& k) {
         const auto [begin, end] = k.range(slices);
         const OnednnConv::Tensors given = tensors(k);
         for (int64_t i = begin; i < end; ++i) {
-          conv->run_slice(static_cast<int>(i), given, k.scratch);
+          conv->run_slice(static_cast<int>(i), given, k.scratch + first);
           if (!given.bias || conv->adds_bias(static_cast<int>(i))) continue;
           add_bias(sums, given.bias, pass == ConvPass::map ? given.map : given.image,
                    batch * i / slices, batch * (i + 1) / slices);
@@ -97,10 +100,10 @@ bool add_conv_phases(const ConvShape& shape, ConvPass pass, const ConvOperands& 
   if (const int pieces = conv->sum_pieces(); pieces > 0) {
     add_phase(
         kernel,
-        [conv, tensors, pieces](const KernelArgs& k) {
+        [conv, tensors, pieces, first](const KernelArgs& k) {
           const auto [begin, end] = k.range(pieces);
           for (int64_t i = begin; i < end; ++i) {
-            conv->sum_filter(static_cast<int>(i), tensors(k), k.scratch);
+            conv->sum_filter(static_cast<int>(i), tensors(k), k.scratch + first);
           }
         },
         pieces);

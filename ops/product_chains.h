@@ -250,30 +250,23 @@ class Products {
   int64_t scratch_ = 0;  // elements
 };
 
-// Pieces of all copies, shared out over the parts.
-inline BoundKernel run_staging(std::vector<Staged> staged) {
-  int64_t pieces = 0, elements = 0;
-  for (const Staged& copy : staged) {
-    pieces += copy.matrices * copy.strips();
-    elements += copy.size();
-  }
+// Pieces of a copy, shared out over the parts.
+inline BoundKernel run_staging(const Staged& copy) {
   constexpr int64_t kElementsPerPart = 32768, kMostParts = 16;
+  const int64_t pieces = copy.matrices * copy.strips();
   const int64_t parts =
-      std::clamp<int64_t>(elements / kElementsPerPart, 1, std::min(pieces, kMostParts));
-  return BoundKernel(
-      [staged = std::move(staged), pieces](const KernelArgs& k) {
-        auto [begin, end] = k.range(pieces);
-        for (const Staged& copy : staged) {
-          const int64_t own = copy.matrices * copy.strips();
-          float* to = reinterpret_cast<float*>(k.scratch) + copy.first;
-          for (int64_t piece = begin; piece < std::min(end, own); ++piece) {
-            copy.run(piece, k.in<float>(copy.at), to);
-          }
-          begin = std::max<int64_t>(begin - own, 0);
-          end -= own;
+      std::clamp<int64_t>(copy.size() / kElementsPerPart, 1, std::min(pieces, kMostParts));
+  BoundKernel made(
+      [copy, pieces](const KernelArgs& k) {
+        const auto [begin, end] = k.range(pieces);
+        float* to = reinterpret_cast<float*>(k.scratch) + copy.first;
+        for (int64_t piece = begin; piece < end; ++piece) {
+          copy.run(piece, k.in<float>(copy.at), to);
         }
       },
       static_cast<int>(parts));
+  made.packs = copy.at;
+  return made;
 }
 
 // Chains in the order in which parts take them: the first stretch of every result, then the second,
@@ -332,9 +325,10 @@ template <class T>
 BoundKernel Products<T>::kernel() && {
   BoundKernel products = run_chains(std::move(results_), product_);
   if (staged_.empty()) return products;
-  BoundKernel made = run_staging(std::move(staged_));
+  BoundKernel made = run_staging(staged_.front());
+  for (size_t i = 1; i < staged_.size(); ++i) made.then.push_back(run_staging(staged_[i]));
   made.then.push_back(std::move(products));
-  made.scratch = static_cast<size_t>(scratch_) * sizeof(T);
+  made.scratch = made.packed = static_cast<size_t>(scratch_) * sizeof(T);
   return made;
 }
 

@@ -33,7 +33,8 @@ Frame::Frame(const Plan& plan)
       arena_offset_(plan.slots.size(), 0),
       stood_in_arena_(plan.slots.size(), false),
       settled_late_(plan.segments.size(), false),
-      placements_(plan.segments.size()) {
+      placements_(plan.segments.size()),
+      packed_(plan.instructions.size(), false) {
   for (const Value& value : plan.graph.values) facts_.push_back(value.info);
   for (ValueInfo& info : facts_) fact_pointers_.push_back(&info);
   for (size_t s = 0; s < plan.slots.size(); ++s) {
@@ -131,16 +132,26 @@ void Frame::run_instruction(int index) {
   KernelArgs args;
   args.ins = bound.ins.data();
   args.outs = bound.outs.data();
-  args.scratch = top_->scratch_ ? top_->scratch_->data() : nullptr;
+  const std::shared_ptr<Buffer>& scratch = bound.keeps ? kept_ : top_->scratch_;
+  args.scratch = scratch ? scratch->data() + bound.scratch_at : nullptr;
   args.run = this;
   if (!plan_.instructions[index].cleared.empty()) set_aside(index);
+  for (int region : plan_.instructions[index].region_plans) {
+    Frame& inner = *regions_[static_cast<size_t>(region)];
+    inner.packed_.assign(inner.packed_.size(), false);
+  }
   const bool timed = profiling_on();
   const auto start =
       timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
   try {
     if (!bound.moot) {
-      run_phase(bound.kernel, bound.cut, args);
-      for (const BoundKernel& phase : bound.kernel.then) run_phase(phase, bound.cut, args);
+      const bool packed = bound.keeps && packed_[index];
+      const auto run = [&](const BoundKernel& phase) {
+        if (!packed || phase.packs < 0) run_phase(phase, bound.cut, args);
+      };
+      run(bound.kernel);
+      for (const BoundKernel& phase : bound.kernel.then) run(phase);
+      if (bound.keeps) packed_[index] = true;
     }
     if (timed) record(index, start);
     if (settings_->check_nan_inf) check_finite(index);

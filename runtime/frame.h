@@ -82,7 +82,7 @@ class Frame : public RunContext {
   size_t arena_bytes() const;  // with those of regions
   // The most bytes of arenas that live at one instruction: no plan can need fewer.
   size_t live_bytes() const;
-  size_t scratch_bytes() const { return scratch_ ? scratch_->size() : 0; }
+  size_t scratch_bytes() const;  // with what loops keep
   // Of values with memory of their own: fetches, SelectedRows, arrays, what host ops make.
   size_t own_bytes() const;
   // These are all bytes that the coming run asks for; or it has run, and they are what it took.
@@ -111,6 +111,9 @@ class Frame : public RunContext {
     std::vector<Variable*> ins, outs;
     bool cut = false;   // worth sharing out: by shape alone, whoever runs it
     bool moot = false;  // the result stands where the operand does: nothing to be done
+    // In a loop: it packs what no pass changes, into scratch of its own, when the loop begins.
+    bool keeps = false;
+    size_t scratch_at = 0;
   };
 
   // A segment as bound to some facts.
@@ -184,6 +187,9 @@ class Frame : public RunContext {
   void infer_node(const Node& node);
   void bind_instruction(int index);
   size_t touched_by(const Node& node) const;  // bytes
+  bool stays_in_loop(int value) const;
+  void give_scratch(const Node& node, Bound& bound);
+  void place_kept();
   BoundKernel kernel_for(const Node& node, bool late, Bound& bound);
   std::vector<GroupMember> members_of(const Node& group, Bound& bound);
   void prepare_results(int index);
@@ -201,6 +207,7 @@ class Frame : public RunContext {
   int region_number(int index) const;
   bool tie_outer_slots();
   void run_inner(int number, StepScopes* keep);
+  void append(int slot, const Tensor& rows, int64_t& before);
   void restart_iterations();
   void poll();
   void write_back();
@@ -220,6 +227,7 @@ class Frame : public RunContext {
   std::vector<std::unique_ptr<Frame>> regions_;
   std::vector<Variable> set_aside_;  // by slot: what results held that hold nothing now; or empty
   std::vector<bool> has_result_;     // of a region's, by port: these passes have given something
+  std::vector<int64_t> appended_;    // of a region's, by port: rows that they have given
   int64_t rows_ = 0;  // of a region's: how long the sequences are that its passes go through
 
   // The first segments are bound before a run, and their values share one plan of memory: in an
@@ -250,6 +258,8 @@ class Frame : public RunContext {
 
   std::vector<Tensor> buckets_;      // of the plan's
   std::shared_ptr<Buffer> scratch_;  // of the instruction that runs; as large as any asks for
+  std::shared_ptr<Buffer> kept_;     // of a loop's instructions that keep theirs
+  std::vector<bool> packed_;         // by instruction: kept_ holds what it packs
 
   Scope* scope_ = nullptr;
   LocalStates* local_states_ = nullptr;

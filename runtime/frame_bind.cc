@@ -1,6 +1,7 @@
 // Binding: what a frame decides when shapes, or the variables of a scope, are new to it.
 #include <algorithm>
 
+#include "compile/memory_plan.h"
 #include "compile/views.h"
 #include "core/text.h"
 #include "runtime/facts.h"
@@ -130,6 +131,7 @@ void Frame::settle(size_t index) {
     const auto pair = renamed(node);
     bound_[i].moot = pair && same_memory(at(node.ins[pair->first]), at(node.outs[pair->second]));
   }
+  place_kept();
   if (!present.has_kernels) ++binds_;
   present.has_kernels = true;
   segment_bound_[index] = true;
@@ -194,8 +196,56 @@ void Frame::bind_instruction(int index) {
   bound.cut = !instruction.late && touched_by(node) >= settings_->cut_bytes;
   bound.kernel = node.members.empty() ? kernel_for(node, instruction.late, bound)
                                       : grouped(members_of(node, bound));
-  const size_t scratch = bound.kernel.scratch;
-  if (scratch > top_->scratch_bytes()) top_->scratch_ = Buffer::allocate(scratch);
+  give_scratch(node, bound);
+}
+
+// A region's: the passes of one loop all find in it what the first finds.
+bool Frame::stays_in_loop(int value) const {
+  const int slot = value < 0 ? -1 : plan_.slot_of[value];
+  if (slot < 0 || plan_.slots[slot].kind != SlotKind::outer) return false;
+  const auto writes = [](const Plan& plan, const Node& node, int to) {
+    return std::any_of(node.outs.begin(), node.outs.end(),
+                       [&](int out) { return out >= 0 && plan.slot_of[out] == to; });
+  };
+  const Plan& around = outer_->plan_;
+  const auto number = static_cast<int>(as_region_ - around.regions.data());
+  for (const Instruction& loop : around.instructions) {
+    const auto& regions = loop.region_plans;
+    if (std::find(regions.begin(), regions.end(), number) == regions.end()) continue;
+    const Node& node = around.graph.nodes[loop.node];
+    if (node.schema->trait().once || writes(around, node, plan_.slots[slot].index)) return false;
+  }
+  return std::none_of(plan_.graph.nodes.begin(), plan_.graph.nodes.end(),
+                      [&](const Node& node) { return writes(plan_, node, slot); });
+}
+
+void Frame::give_scratch(const Node& node, Bound& bound) {
+  const auto look_at = [&](BoundKernel& phase) {
+    if (phase.packs < 0) return;
+    const bool stays = as_region_ && stays_in_loop(node.ins[static_cast<size_t>(phase.packs)]);
+    if (!stays) phase.packs = -1;
+    bound.keeps |= stays;
+  };
+  bound.keeps = false;
+  bound.scratch_at = 0;
+  look_at(bound.kernel);
+  for (BoundKernel& phase : bound.kernel.then) look_at(phase);
+  std::shared_ptr<Buffer>& shared = top_->scratch_;
+  const size_t bytes = bound.keeps ? 0 : bound.kernel.scratch;
+  if (bytes > (shared ? shared->size() : 0)) shared = Buffer::allocate(bytes);
+}
+
+// The instructions that keep their scratch have it one behind the other; nothing is in it yet.
+void Frame::place_kept() {
+  if (!as_region_) return;
+  size_t bytes = 0;
+  for (Bound& bound : bound_) {
+    if (!bound.keeps) continue;
+    bound.scratch_at = bytes;
+    bytes += arena_aligned(bound.kernel.scratch);
+  }
+  if (bytes > (kept_ ? kept_->size() : 0)) kept_ = Buffer::allocate(bytes);
+  packed_.assign(packed_.size(), false);
 }
 
 size_t Frame::touched_by(const Node& node) const {

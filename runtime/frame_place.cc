@@ -274,6 +274,12 @@ size_t Frame::arena_bytes() const {
   return bytes;
 }
 
+size_t Frame::scratch_bytes() const {
+  size_t bytes = (scratch_ ? scratch_->size() : 0) + (kept_ ? kept_->size() : 0);
+  for (const auto& region : regions_) bytes += region->scratch_bytes();
+  return bytes;
+}
+
 size_t Frame::own_bytes() const {
   std::set<const Buffer*> met;
   size_t bytes = 0;

@@ -84,12 +84,19 @@ std::string Frame::report() const {
       << bytes_text(scratch_bytes()) << "\n";
   if (packing > 0) {
     out << "  in every step " << packing << " instructions pack " << bytes_text(packed)
-        << " of parameters into that scratch\n";
+        << " of operands into that scratch\n";
   }
   for (size_t i = 0; i < plan_.instructions.size(); ++i) {
     for (int number : plan_.instructions[i].region_plans) {
-      out << "  " << regions_[static_cast<size_t>(number)]->region_text()
-          << place_of(plan_.graph.nodes[plan_.instructions[i].node]) << "\n";
+      const Frame& inner = *regions_[static_cast<size_t>(number)];
+      out << "  " << inner.region_text() << place_of(plan_.graph.nodes[plan_.instructions[i].node]);
+      const auto keeping = std::count_if(inner.bound_.begin(), inner.bound_.end(),
+                                         [](const Bound& bound) { return bound.keeps; });
+      if (keeping > 0) {
+        out << ", where " << keeping << (keeping == 1 ? " instruction packs" : " instructions pack")
+            << " what stays the same in all passes before the first, and keeps it";
+      }
+      out << "\n";
     }
   }
   for (size_t b = 0; b < buckets_.size(); ++b) {
