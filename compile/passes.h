@@ -5,6 +5,10 @@
 
 namespace trireme {
 
+// The gradient of a weight that every pass of a loop multiplies by is one product behind the loop,
+// of the rows of all passes. Sums go in another order.
+bool sum_after_loops(Graph& graph);
+
 // Arithmetic on float32 constants alone becomes a constant.
 bool fold_constants(Graph& graph);
 

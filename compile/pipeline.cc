@@ -12,7 +12,8 @@ namespace {
 // The whole order. With every pass off, a plan has one instruction per node: the oracle that passes
 // are measured by.
 constexpr std::array kPipeline = {
-    Pass{"fold_constants", fold_constants},  // before merging: it makes constants equal
+    Pass{"sum_after_loops", sum_after_loops},  // first: the products it makes are like others
+    Pass{"fold_constants", fold_constants},    // before merging: it makes constants equal
     Pass{"merge_equal", merge_equal},
     Pass{"prune_unobservable", prune_unobservable},  // after merging: it leaves nodes nobody reads
     Pass{"fuse_conv_bias", fuse_conv_bias},          // before layouts: a bias has plain channels
@@ -30,10 +31,10 @@ namespace {
 void run_inner_passes(Graph& graph, const std::vector<std::string>& off) {
   for (Node& node : graph.nodes) {
     for (Region& region : node.regions) {
+      run_inner_passes(*region.graph, off);
       for (const Pass& pass : kPipeline) {
         if (std::find(off.begin(), off.end(), pass.name) == off.end()) pass.run(*region.graph);
       }
-      run_inner_passes(*region.graph, off);
     }
   }
 }
@@ -43,6 +44,8 @@ void run_inner_passes(Graph& graph, const std::vector<std::string>& off) {
 std::vector<PassReport> run_passes(Graph& graph, const std::vector<std::string>& off) {
   const bool check = check_between_passes.load(std::memory_order_relaxed);
   if (check) check_graph(graph, "after lowering");
+  run_inner_passes(graph, off);
+  if (check) check_graph(graph, "after the passes of sub-blocks");
   std::vector<PassReport> reports;
   for (const Pass& pass : kPipeline) {
     if (std::find(off.begin(), off.end(), pass.name) != off.end()) continue;
@@ -51,8 +54,6 @@ std::vector<PassReport> run_passes(Graph& graph, const std::vector<std::string>&
     if (check) check_graph(graph, pass.name);
     reports.push_back({pass.name, before, graph.nodes.size(), changed});
   }
-  run_inner_passes(graph, off);
-  if (check) check_graph(graph, "after the passes of sub-blocks");
   return reports;
 }
 

@@ -71,11 +71,12 @@ using GradRule = std::function<void(GradMaker&)>;
 // outside are operands and results of the op. Empty names: there is none.
 struct RegionLink {
   enum class How {
-    carry,  // entry begins as `from` (else zeros like `like`) and becomes last; `to` is the end
-            // value
-    sum,    // `to` is the sum of last over all passes, zeros like `like` where there was no pass
-    slice,  // entry is one row of `from`
-    stack,  // last becomes one row of `to`
+    carry,   // entry begins as `from` (else zeros like `like`) and becomes last; `to` is the end
+             // value
+    sum,     // `to` is the sum of last over all passes, zeros like `like` where there was no pass
+    slice,   // entry is one row of `from`
+    stack,   // last becomes one row of `to`
+    append,  // the rows of last stand in `to` below those of the passes before
   };
   How how = How::carry;
   std::string entry, last;

@@ -202,9 +202,13 @@ bool Frame::foresee_results(const Node& node, const Region& region, const Frame&
     ValueInfo& result = facts_[port.to];
     if (!left || port.how == How::carry) continue;
     if (result.type != VarType::lod_tensor) return false;  // rows and arrays grow with the passes
-    if (port.how != How::stack) continue;
+    if (port.how == How::sum) continue;
     if (inner.passes_ < 0) return false;
-    result.shape.insert(0, inner.passes_);
+    if (port.how == How::append) {
+      result.shape[0] = Dim(result.shape.at(0) * inner.passes_);
+    } else {
+      result.shape.insert(0, inner.passes_);
+    }
     result.lod.clear();
     result.lod_level = 0;
   }

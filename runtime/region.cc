@@ -10,15 +10,16 @@ namespace {
 
 // Adds rows below those of `total`, in its memory where they fit.
 void append_rows(const Tensor& more, Tensor& total) {
-  const size_t held = total.byte_size();
+  const size_t held = total.byte_size(), needed = held + more.byte_size();
   Shape shape = total.shape();
   shape[0] = shape[0] + more.shape()[0];
-  const bool fits = total.buffer().use_count() == 1 && total.offset() == 0 &&
-                    total.buffer()->size() >= held + more.byte_size();
+  const bool fits =
+      total.buffer().use_count() == 1 && total.offset() == 0 && total.buffer()->size() >= needed;
   if (fits) {
     total.resize(total.dtype(), shape);  // keeps the buffer, and with it the rows
   } else {
-    Tensor both(total.dtype(), shape);
+    // For as many rows again: more passes are coming.
+    Tensor both(total.dtype(), shape, Buffer::allocate(2 * needed), 0);
     if (held > 0) std::memcpy(both.raw(), total.raw(), held);
     both.set_lod(total.lod());
     total = std::move(both);
@@ -215,6 +216,7 @@ void Frame::begin_passes(int index, int64_t rows) {
   Frame& inner = *regions_[number];
   inner.rows_ = rows;
   inner.has_result_.assign(plan_.regions[number].ports.size(), false);
+  inner.appended_.assign(plan_.regions[number].ports.size(), 0);
   for (const auto& port : plan_.regions[number].ports) {
     if (port.how != RegionLink::How::carry) continue;
     Variable& entry = inner.at(port.entry);
@@ -253,6 +255,10 @@ void Frame::run_pass(int index, const Pass& pass) {
       continue;
     }
     if (port.to < 0 || (port.how == RegionLink::How::sum && !last.initialized())) continue;
+    if (port.how == RegionLink::How::append) {
+      append(port.to, last.tensor(), inner.appended_[i]);
+      continue;
+    }
     Variable& result = *slots_[port.to];
     const bool first = !inner.has_result_[i];
     inner.has_result_[i] = true;
@@ -264,6 +270,25 @@ void Frame::run_pass(int index, const Pass& pass) {
       accumulate(result, last);
     }
   }
+}
+
+// Rows of one pass, below those of the passes before it. Where all are foreseen there is room for
+// them.
+void Frame::append(int slot, const Tensor& rows, int64_t& before) {
+  Variable& result = *slots_[slot];
+  const int64_t count = rows.shape().at(0);
+  if (home_[slot] == Home::ahead) {
+    std::memcpy(result.tensor().slice_rows(before, before + count).raw(), rows.raw(),
+                rows.byte_size());
+  } else {
+    if (before == 0) {
+      Shape none = rows.shape();
+      none[0] = Dim(0);
+      result_of_shape(result, rows.dtype(), none);
+    }
+    append_rows(rows, result.tensor());
+  }
+  before += count;
 }
 
 // What the passes borrowed is given back: its owners write over it in their next run.
@@ -283,6 +308,12 @@ void Frame::end_passes(int index) {
       Variable& entry = inner.at(port.entry);
       if (entry.kind() != Kind::array && !entry.initialized()) result.clear();
       hand_over(result, entry);
+    } else if (port.how == RegionLink::How::append) {
+      if (inner.appended_[i] > 0) continue;
+      const ValueInfo& row = inner.plan_.graph.values[port.last].info;
+      Shape none = row.shape;
+      none[0] = Dim(0);
+      result_of_shape(result, row.dtype, none);
     } else if (!inner.has_result_[i]) {
       set_zeros_like(result, port.like < 0 ? nullptr : slots_[port.like]);
     }

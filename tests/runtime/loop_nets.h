@@ -84,6 +84,20 @@ inline Var& static_rnn(Var& x) {
   return *rnn()[0];
 }
 
+// So wide that passes' gradients of a weight are not added up one by one.
+inline Var& wide_rnn(Var& x) {
+  constexpr int64_t kWide = 160;
+  layers::StaticRNN rnn;
+  rnn.step([&] {
+    Var& word = rnn.step_input(x);
+    Var& before = rnn.memory({.shape = {-1, kWide}, .batch_ref = &word});
+    Var& next = layers::fc({word, before}, {.size = kWide, .act = "tanh"});
+    rnn.update_memory(before, next);
+    rnn.step_output(next);
+  });
+  return *rnn()[0];
+}
+
 // [n, kWidth] as a sequence of three.
 inline Var& three_of(Var& x) {
   return layers::stack({x, layers::scale(x, {.scale = 0.5}), layers::scale(x, {.scale = -1})}, 0);

@@ -40,6 +40,12 @@ std::vector<MemoryCase> memory_cases() {
       {{.name = "StaticRnn", .build = static_rnn, .x = varied(Shape(words)), .shape = words},
        true,
        true},
+      {{.name = "WideStaticRnn",
+        .build = wide_rnn,
+        .x = varied({5, 40, kWidth}),
+        .shape = {5, 40, kWidth}},
+       true,
+       true},
       {{.name = "StaticRnnInStaticRnn", .build = rnn_in_rnn}, true, true},
       {{.name = "CondInStaticRnn", .build = cond_in_rnn}, true, true},
       // The gradient's rows add up from pass to pass.
