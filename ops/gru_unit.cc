@@ -30,6 +30,9 @@ GruCell<T> unit_cell(const KernelSite& site, Product<T> product) {
           product};
 }
 
+// Rows do not meet; a product still runs well with 16 of them.
+int row_parts(int64_t rows) { return static_cast<int>(std::clamp<int64_t>(rows / 16, 1, 8)); }
+
 template <class T>
 BoundKernel gru_unit(const KernelSite& site, Product<T> product) {
   const int input = site.position("Input"), weight = site.position("Weight");
@@ -38,15 +41,23 @@ BoundKernel gru_unit(const KernelSite& site, Product<T> product) {
   const int hidden = site.out_position("Hidden");
   const int64_t rows = site.in("Input").shape.at(0);
   const GruCell<T> cell = unit_cell<T>(site, product);
-  return BoundKernel([=](const KernelArgs& k) {
-    const int64_t columns = 3 * cell.width;
-    for (int64_t row = 0; row < rows; ++row) {
-      add_bias(k.in<T>(input) + row * columns, k.has_in(bias) ? k.in<T>(bias) : nullptr, columns,
-               k.out<T>(gate) + row * columns);
-    }
-    cell.forward(rows, k.in<T>(weight), k.in<T>(old), k.out<T>(gate), k.out<T>(reset),
-                 k.out<T>(hidden));
-  });
+  const int parts = row_parts(rows);
+  return BoundKernel(
+      [=](const KernelArgs& k) {
+        const int64_t d = cell.width;
+        const auto [first, last] = k.range(parts);
+        for (int64_t i = first; i < last; ++i) {
+          const auto [begin, end] = part_of(rows, i, parts);
+          for (int64_t row = begin; row < end; ++row) {
+            add_bias(k.in<T>(input) + row * 3 * d, in_or_null<T>(k, bias), 3 * d,
+                     k.out<T>(gate) + row * 3 * d);
+          }
+          cell.forward(end - begin, k.in<T>(weight), k.in<T>(old) + begin * d,
+                       k.out<T>(gate) + begin * 3 * d, k.out<T>(reset) + begin * d,
+                       k.out<T>(hidden) + begin * d);
+        }
+      },
+      parts);
 }
 
 template <class T>
@@ -72,19 +83,43 @@ BoundKernel gru_unit_grad(const KernelSite& site, Product<T> product) {
   const int dweight = site.out_position("Weight@GRAD"), dbias = site.out_position("Bias@GRAD");
   const int64_t rows = site.in("Input").shape.at(0);
   const GruCell<T> cell = unit_cell<T>(site, product);
-  BoundKernel kernel([=](const KernelArgs& k) {
-    const int64_t d = cell.width;
-    const UnitGradMemory<T> m(rows, d, k.scratch);
-    cell.backward(rows, k.in<T>(weight), k.in<T>(old), k.in<T>(gate), k.in<T>(dhidden), m.dgates,
-                  m.dh_old, m.dreset_h);
-    if (k.has_out(dinput)) std::copy_n(m.dgates, rows * 3 * d, k.out<T>(dinput));
-    if (k.has_out(dold)) std::copy_n(m.dh_old, rows * d, k.out<T>(dold));
-    if (k.has_out(dbias)) sum_rows(rows, 3 * d, m.dgates, k.out<T>(dbias));
-    if (k.has_out(dweight)) {
-      cell.weight_grad(rows, k.in<T>(old), k.in<T>(reset), m.dgates, k.out<T>(dweight));
-    }
-  });
+  const int parts = row_parts(rows), pieces = weight_parts(cell.width);
+  BoundKernel kernel(
+      [=](const KernelArgs& k) {
+        const int64_t d = cell.width;
+        const UnitGradMemory<T> m(rows, d, k.scratch);
+        const auto [first, last] = k.range(parts);
+        for (int64_t i = first; i < last; ++i) {
+          const auto [begin, end] = part_of(rows, i, parts);
+          const int64_t n = end - begin;
+          T *const dgates = m.dgates + begin * 3 * d, *const dh_old = m.dh_old + begin * d;
+          cell.backward(n, {k.in<T>(weight)}, k.in<T>(old) + begin * d,
+                        k.in<T>(gate) + begin * 3 * d, k.in<T>(dhidden) + begin * d, dgates, dh_old,
+                        m.dreset_h + begin * d);
+          if (k.has_out(dinput)) std::copy_n(dgates, n * 3 * d, k.out<T>(dinput) + begin * 3 * d);
+          if (k.has_out(dold)) std::copy_n(dh_old, n * d, k.out<T>(dold) + begin * d);
+        }
+      },
+      parts);
   kernel.scratch = UnitGradMemory<T>(rows, cell.width, nullptr).bytes;
+  kernel.then.emplace_back(
+      [=](const KernelArgs& k) {
+        const int64_t d = cell.width;
+        const UnitGradMemory<T> m(rows, d, k.scratch);
+        const auto [first, last] = k.range(pieces);
+        for (int64_t i = first; i < last; ++i) {
+          if (k.has_out(dweight)) {
+            const auto [begin, end] = part_of(d, i, pieces);
+            cell.weight_grad(rows, k.in<T>(old), k.in<T>(reset), m.dgates, 3 * d, begin, end,
+                             k.out<T>(dweight));
+          }
+          if (k.has_out(dbias)) {
+            const auto [begin, end] = part_of(3 * d, i, pieces);
+            sum_rows(rows, end - begin, m.dgates + begin, k.out<T>(dbias) + begin, 3 * d);
+          }
+        }
+      },
+      pieces);
   return kernel;
 }
 

@@ -3,28 +3,30 @@
 #include <cstring>
 
 #include "core/text.h"
+#include "cpu/vectorised.h"
 
 namespace trireme {
 namespace {
 
 template <class T>
-void add_elements(const Tensor& from, const Tensor& to) {
-  const T* source = from.data<T>();
-  T* target = to.data<T>();
-  for (int64_t i = 0; i < from.numel(); ++i) target[i] += source[i];
+void add_elements(const Tensor& from, const Tensor& to, int64_t begin, int64_t end) {
+  vectorised([source = from.data<T>(), target = to.data<T>(), begin, end] {
+    for (int64_t i = begin; i < end; ++i) target[i] += source[i];
+  });
 }
 
 }  // namespace
 
-void add_tensor(const Tensor& from, const Tensor& to) {
+void add_tensor(const Tensor& from, const Tensor& to, int part, int parts) {
   if (from.dtype() != to.dtype() || !(from.shape() == to.shape())) {
     throw Error(cat("one gradient is ", from.describe(), " and another of the same variable is ",
                     to.describe()));
   }
+  const int64_t n = from.numel(), begin = n * part / parts, end = n * (part + 1) / parts;
   if (from.dtype() == DType::float32) {
-    add_elements<float>(from, to);
+    add_elements<float>(from, to, begin, end);
   } else if (from.dtype() == DType::float64) {
-    add_elements<double>(from, to);
+    add_elements<double>(from, to, begin, end);
   } else {
     throw Error(ErrorKind::unimplemented,
                 cat("gradients of type ", name_of(from.dtype()), " cannot be added up"))

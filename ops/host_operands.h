@@ -33,7 +33,7 @@ T& reused_host(Variable& result) {
 }
 
 // Gradients that reach one variable on several ways: adds `from` to `to`.
-void add_tensor(const Tensor& from, const Tensor& to);
+void add_tensor(const Tensor& from, const Tensor& to, int part = 0, int parts = 1);
 
 // The rows of items [begin, end) of one LoD level (level = number of levels: rows).
 struct RowRange {

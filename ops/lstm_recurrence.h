@@ -47,8 +47,8 @@ struct LstmGrads {
   T *dr0 = nullptr, *dc0 = nullptr;
 };
 
-// Sequences do not meet: they are cut into groups, by their number alone, that run beside each
-// other. Backwards, what the groups leave is brought together afterwards.
+// Groups of sequences run beside each other. Backwards, what they leave is brought together
+// afterwards.
 template <class T>
 struct LstmRecurrence {
   Steps steps;
@@ -66,28 +66,8 @@ struct LstmRecurrence {
                               std::function<LstmGrads<T>(const KernelArgs&)> grads) const;
 
  private:
-  // Places [begin, end) of the steps.
-  struct Group {
-    int64_t index, begin, end;
-    int64_t size() const { return end - begin; }
-  };
-  int groups() const {
-    constexpr int64_t kLeast = 16;  // sequences that a product still runs well with
-    return static_cast<int>(std::clamp<int64_t>(steps.sequences() / kLeast, 1, 8));
-  }
-  Group group(int64_t index) const {
-    const int64_t n = steps.sequences(), all = groups();
-    return {index, n * index / all, n * (index + 1) / all};
-  }
-  // The group's sequences that still run at a step; they are its first.
-  int64_t active(const Group& group, int64_t step) const {
-    return std::clamp<int64_t>(steps.active(step) - group.begin, 0, group.size());
-  }
-  int64_t step_count(const Group& group) const {
-    int64_t count = steps.count();
-    while (count > 0 && active(group, count - 1) == 0) --count;
-    return count;
-  }
+  using Group = Steps::Group;
+  int groups() const { return steps.groups(); }
 
   // Memory of a run, by place of the sequence.
   struct Running {
@@ -120,11 +100,9 @@ struct LstmRecurrence {
 
   void forward(const Group& group, const T* input, const LstmData<T>& in, const LstmRows<T>& out,
                const Running& memory) const;
-  // A state before a step; `given` or zeros before the first.
   const T* before(int64_t slot, int64_t step, int64_t columns, const T* rows, const T* given,
                   const T* zeros) const {
-    if (step > 0) return rows + steps.row(slot, step - 1) * columns;
-    return given ? given + steps.sequence(slot) * columns : zeros;
+    return state_before(steps, slot, step, columns, rows, given, zeros);
   }
   void backward(const Group& group, const LstmData<T>& in, const LstmRows<const T>& kept,
                 const LstmGrads<T>& grads, const Shared& memory) const;
@@ -134,13 +112,6 @@ struct LstmRecurrence {
 
   static T clipped(T value, T clip) { return clip > 0 ? std::clamp(value, -clip, clip) : value; }
   static bool was_clipped(T value, T clip) { return clip > 0 && std::abs(value) >= clip; }
-  static void activate_row(Activation kind, T* row, int64_t n) {
-    with_activation(kind, [=](auto fixed) {
-      vectorised([=] {
-        for (int64_t j = 0; j < n; ++j) row[j] = activate(decltype(fixed)::value, row[j]);
-      });
-    });
-  }
   // One row of a step: the four blocks' sums in `gates` become the gates; c changes to the cell
   // after the step.
   void cell_forward(const T* peep, T* c, T* gates, T* active, T* h) const;
@@ -229,20 +200,11 @@ void LstmRecurrence<T>::forward(const Group& group, const T* input, const LstmDa
   T* const c = memory.c + group.begin * d;
   T* const sums = memory.sums + group.begin * 4 * d;
   T* const h = memory.h + (projected ? group.begin * d : 0);
-  const auto begin_with = [&](const T* given, int64_t columns, T* to) {
-    for (int64_t slot = group.begin; slot < group.end; ++slot, to += columns) {
-      if (given) {
-        std::copy_n(given + steps.sequence(slot) * columns, columns, to);
-      } else {
-        std::fill_n(to, columns, T{0});
-      }
-    }
-  };
-  begin_with(in.r0, p, r);
-  begin_with(in.c0, d, c);
-  const int64_t count = step_count(group);
+  first_states(steps, group, p, in.r0, r);
+  first_states(steps, group, d, in.c0, c);
+  const int64_t count = steps.count(group);
   for (int64_t t = 0; t < count; ++t) {
-    const int64_t n = active(group, t);
+    const int64_t n = steps.active(group, t);
     product({.m = n,
              .n = 4 * d,
              .k = p,
@@ -286,7 +248,7 @@ BoundKernel LstmRecurrence<T>::forward_kernel(
         Scratch room(k.scratch);
         const Running memory = run.running(room);
         for (int64_t i = begin; i < end; ++i) {
-          run.forward(run.group(i), input(k), in(k), out(k), memory);
+          run.forward(run.steps.group(i), input(k), in(k), out(k), memory);
         }
       },
       groups());
@@ -331,8 +293,8 @@ void LstmRecurrence<T>::backward(const Group& group, const LstmData<T>& in,
   T* const dsums = memory.step_sums + group.begin * 4 * d;
   std::fill_n(dr, group.size() * p, T{0});
   std::fill_n(dc, group.size() * d, T{0});
-  for (int64_t t = step_count(group) - 1; t >= 0; --t) {
-    const int64_t n = active(group, t);
+  for (int64_t t = steps.count(group) - 1; t >= 0; --t) {
+    const int64_t n = steps.active(group, t);
     for (int64_t s = 0; s < n; ++s) {
       const int64_t row = steps.row(group.begin + s, t);
       const T* r_old = before(group.begin + s, t, p, kept.r, in.r0, zeros);
@@ -464,7 +426,7 @@ BoundKernel LstmRecurrence<T>::backward_kernel(
       [run = *this, in, kept, grads](const KernelArgs& k) {
         const auto [begin, end] = k.range(run.groups());
         for (int64_t i = begin; i < end; ++i) {
-          run.backward(run.group(i), in(k), kept(k), grads(k), run.shared_at(k.scratch));
+          run.backward(run.steps.group(i), in(k), kept(k), grads(k), run.shared_at(k.scratch));
         }
       },
       groups());

@@ -30,6 +30,30 @@ class Steps {
     return reverse_ ? offsets_[s + 1] - 1 - step : offsets_[s] + step;
   }
 
+  // Sequences do not meet: they are cut into groups, by their number alone, that run beside each
+  // other. A group has places [begin, end).
+  struct Group {
+    int64_t index, begin, end;
+    int64_t size() const { return end - begin; }
+  };
+  int groups() const {
+    constexpr int64_t kLeast = 16;  // sequences that a product still runs well with
+    return static_cast<int>(std::clamp<int64_t>(sequences() / kLeast, 1, 8));
+  }
+  Group group(int64_t index) const {
+    const int64_t n = sequences(), all = groups();
+    return {index, n * index / all, n * (index + 1) / all};
+  }
+  // The group's sequences that still run at a step; they are its first.
+  int64_t active(const Group& group, int64_t step) const {
+    return std::clamp<int64_t>(active(step) - group.begin, 0, group.size());
+  }
+  int64_t count(const Group& group) const {
+    int64_t steps = count();
+    while (steps > 0 && active(group, steps - 1) == 0) --steps;
+    return steps;
+  }
+
  private:
   std::vector<int64_t> offsets_, order_, active_;
   bool reverse_;
@@ -88,21 +112,13 @@ void with_activation(Activation kind, const F& f) {
   }
 }
 
-// The state before the first step, by place: from H0 or C0 ([sequences, width]), or zeros.
 template <class T>
-void first_state(const Steps& steps, int64_t width, const T* given, T* state) {
-  if (!given) std::fill_n(state, steps.sequences() * width, T{0});
-  for (int64_t slot = 0; given && slot < steps.sequences(); ++slot) {
-    std::copy_n(given + steps.sequence(slot) * width, width, state + slot * width);
-  }
-}
-
-// Back to the order of the LoD.
-template <class T>
-void store_state(const Steps& steps, int64_t width, const T* state, T* to) {
-  for (int64_t slot = 0; slot < steps.sequences(); ++slot) {
-    std::copy_n(state + slot * width, width, to + steps.sequence(slot) * width);
-  }
+void activate_row(Activation kind, T* row, int64_t n) {
+  with_activation(kind, [=](auto fixed) {
+    vectorised([=] {
+      for (int64_t j = 0; j < n; ++j) row[j] = activate(decltype(fixed)::value, row[j]);
+    });
+  });
 }
 
 // The rows added up, one after another. `pitch`: from row to row, where that is not the width.
@@ -117,11 +133,26 @@ void sum_rows(int64_t rows, int64_t width, const T* from, T* to, int64_t pitch =
   });
 }
 
-// Where each row's previous state stands: the row before it in its sequence, or the first state.
+// The state before a step, [.., width]: the row before it in its sequence, or before the first step
+// what is given by sequence, or zeros.
 template <class T>
-const T* previous(const Steps& steps, int64_t slot, int64_t step, int64_t width, const T* rows,
-                  const T* first) {
-  return step > 0 ? rows + steps.row(slot, step - 1) * width : first + slot * width;
+const T* state_before(const Steps& steps, int64_t slot, int64_t step, int64_t width, const T* rows,
+                      const T* given, const T* zeros) {
+  if (step > 0) return rows + steps.row(slot, step - 1) * width;
+  return given ? given + steps.sequence(slot) * width : zeros;
+}
+
+// The states of a group before its first step.
+template <class T>
+void first_states(const Steps& steps, const Steps::Group& group, int64_t width, const T* given,
+                  T* to) {
+  for (int64_t slot = group.begin; slot < group.end; ++slot, to += width) {
+    if (given) {
+      std::copy_n(given + steps.sequence(slot) * width, width, to);
+    } else {
+      std::fill_n(to, width, T{0});
+    }
+  }
 }
 
 // An operand that may be absent, at run time.

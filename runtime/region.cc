@@ -1,4 +1,5 @@
 // Passes over sub-blocks: what they begin with, what they leave, what is kept for their gradients.
+#include <algorithm>
 #include <cstring>
 
 #include "core/text.h"
@@ -29,11 +30,24 @@ void append_rows(const Tensor& more, Tensor& total) {
   }
 }
 
+// Cut by size alone.
+void add_shared_out(TeamLease* lease, const Tensor& part, const Tensor& total) {
+  constexpr size_t kBytesPerPart = size_t{64} << 10;
+  struct {
+    const Tensor &part, &total;
+    int parts;
+  } const sum{part, total,
+              static_cast<int>(std::clamp<size_t>(part.byte_size() / kBytesPerPart, 1, 16))};
+  Team* team = lease && sum.parts > 1 ? lease->team() : nullptr;
+  if (!team) return add_tensor(part, total);
+  team->run(sum.parts, [&sum](int i) { add_tensor(sum.part, sum.total, i, sum.parts); });
+}
+
 // Adds the result of one pass to those of the passes before it.
-void accumulate(Variable& total, const Variable& part) {
+void accumulate(Variable& total, const Variable& part, TeamLease* lease) {
   switch (part.kind()) {
     case Kind::dense:
-      return add_tensor(part.tensor(), total.tensor());
+      return add_shared_out(lease, part.tensor(), total.tensor());
     case Kind::rows: {
       SelectedRows& sum = total.rows();
       const SelectedRows& more = part.rows();
@@ -267,7 +281,7 @@ void Frame::run_pass(int index, const Pass& pass) {
     } else if (first) {
       result.copy_from(last);
     } else {
-      accumulate(result, last);
+      accumulate(result, last, settings_->team);
     }
   }
 }
