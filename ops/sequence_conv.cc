@@ -1,6 +1,7 @@
 // sequence_conv: each row with its neighbours inside the sequence, times a filter.
 #include <algorithm>
 
+#include "cpu/vectorised.h"
 #include "ops/gemm_kernel.h"
 #include "ops/sequence_rules.h"
 
@@ -57,54 +58,95 @@ void conv_shape(OpView& op) {
   op.share_lod("X", "Out");
 }
 
-// Calls place(slot, source, padding) for every slot of the unfolded rows ([rows, length] of width
-// elements): it holds row `source` of X, else row `padding` of PaddingData, else (both kNoRow)
-// zeros.
+// Calls place(slot, source, padding) for the slots of unfolded rows [first, last), of which each
+// has `length` of width elements: a slot holds row `source` of X, else row `padding` of
+// PaddingData, else (both kNoRow) zeros.
 template <class F>
-void for_each_slot(const std::vector<int64_t>& offsets, const Context& context, F place) {
-  int64_t slot = 0;
-  for (size_t s = 0; s + 1 < offsets.size(); ++s) {
-    const int64_t begin = offsets[s], end = offsets[s + 1];
-    for (int64_t row = begin; row < end; ++row) {
-      for (int64_t j = 0; j < context.length; ++j, ++slot) {
-        const int64_t source = row + context.start + j;
-        if (source >= begin && source < end) {
-          place(slot, source, kNoRow);
-        } else if (!context.trainable) {
-          place(slot, kNoRow, kNoRow);
-        } else {
-          place(slot, kNoRow, context.up() + source - (source < begin ? begin : end));
-        }
+void for_each_slot(const std::vector<int64_t>& offsets, const Context& context, int64_t first,
+                   int64_t last, F place) {
+  int64_t slot = first * context.length;
+  auto next = std::upper_bound(offsets.begin(), offsets.end(), first);
+  for (int64_t row = first; row < last; ++row) {
+    while (*next <= row) ++next;
+    const int64_t begin = *std::prev(next), end = *next;
+    for (int64_t j = 0; j < context.length; ++j, ++slot) {
+      const int64_t source = row + context.start + j;
+      if (source >= begin && source < end) {
+        place(slot, source, kNoRow);
+      } else if (!context.trainable) {
+        place(slot, kNoRow, kNoRow);
+      } else {
+        place(slot, kNoRow, context.up() + source - (source < begin ? begin : end));
       }
     }
   }
 }
 
 template <class T>
-void unfold(const std::vector<int64_t>& offsets, const Context& context, int64_t width, const T* x,
-            const T* padding, T* rows) {
-  for_each_slot(offsets, context, [&](int64_t slot, int64_t source, int64_t pad) {
-    const T* from = source != kNoRow ? x + source * width
-                    : pad != kNoRow  ? padding + pad * width
-                                     : nullptr;
-    if (from) {
-      std::copy_n(from, width, rows + slot * width);
-    } else {
-      std::fill_n(rows + slot * width, width, T{0});
-    }
+void add_row(const T* from, int64_t width, T* to) {
+  vectorised([=] {
+    for (int64_t j = 0; j < width; ++j) to[j] += from[j];
   });
 }
 
-struct ConvSizes {
+// The rows of one site, cut by their number alone, and what is done with a part of them.
+template <class T>
+struct SequenceConv {
+  std::vector<int64_t> offsets;
+  Context context;
   int64_t rows, width, filters, window;  // window: contextLength * width
-  explicit ConvSizes(const KernelSite& site)
-      : rows(site.in("X").shape.at(0)),
+  int parts, pieces;                     // of the rows, and of the filter's rows
+
+  explicit SequenceConv(const KernelSite& site)
+      : offsets(bound_offsets(site, "X")),
+        context(site),
+        rows(site.in("X").shape.at(0)),
         width(site.in("X").shape.at(1)),
         filters(site.in("Filter").shape.at(1)),
-        window(site.in("Filter").shape.at(0)) {}
-  template <class T>
-  size_t unfolded_bytes() const {
-    return static_cast<size_t>(rows * window) * sizeof(T);
+        window(site.in("Filter").shape.at(0)),
+        parts(static_cast<int>(std::clamp<int64_t>(rows / 64, 1, 8))),
+        pieces(static_cast<int>(std::clamp<int64_t>(window / 64, 1, 8))) {}
+
+  size_t unfolded_bytes() const { return static_cast<size_t>(rows * window) * sizeof(T); }
+
+  // f(begin, end) for every part of `n` things, cut into `all`, that the call does.
+  template <class F>
+  static void each_part(const KernelArgs& k, int64_t n, int all, F f) {
+    const auto [first, last] = k.range(all);
+    for (int64_t i = first; i < last; ++i) f(n * i / all, n * (i + 1) / all);
+  }
+
+  void unfold(int64_t first, int64_t last, const T* x, const T* padding, T* to) const {
+    for_each_slot(offsets, context, first, last, [&](int64_t slot, int64_t source, int64_t pad) {
+      const T* from = source != kNoRow ? x + source * width
+                      : pad != kNoRow  ? padding + pad * width
+                                       : nullptr;
+      if (from) {
+        std::copy_n(from, width, to + slot * width);
+      } else {
+        std::fill_n(to + slot * width, width, T{0});
+      }
+    });
+  }
+
+  // What rows [first, last) of X get: of each row that sees them, in the rows' order.
+  void fold(int64_t first, int64_t last, const T* unfolded, T* to) const {
+    std::fill_n(to + first * width, (last - first) * width, T{0});
+    auto next = std::upper_bound(offsets.begin(), offsets.end(), first);
+    for (int64_t row = first; row < last; ++row) {
+      while (*next <= row) ++next;
+      for (int64_t j = context.length - 1; j >= 0; --j) {
+        const int64_t sees = row - context.start - j;
+        if (sees < *std::prev(next) || sees >= *next) continue;
+        add_row(unfolded + (sees * context.length + j) * width, width, to + row * width);
+      }
+    }
+  }
+
+  void fold_padding(const T* unfolded, T* to) const {
+    for_each_slot(offsets, context, 0, rows, [&](int64_t slot, int64_t, int64_t pad) {
+      if (pad != kNoRow) add_row(unfolded + slot * width, width, to + pad * width);
+    });
   }
 };
 
@@ -112,23 +154,27 @@ template <class T>
 BoundKernel conv(const KernelSite& site, Product<T> product) {
   const int x = site.position("X"), filter = site.position("Filter");
   const int padding = site.position("PaddingData"), out = site.out_position("Out");
-  const Context context(site);
-  const ConvSizes n(site);
-  BoundKernel kernel([=, offsets = bound_offsets(site, "X")](const KernelArgs& k) {
-    const T* pad = k.has_in(padding) ? k.in<T>(padding) : nullptr;
-    T* rows = reinterpret_cast<T*>(k.scratch);
-    unfold(offsets, context, n.width, k.in<T>(x), pad, rows);
-    product({.m = n.rows,
-             .n = n.filters,
-             .k = n.window,
-             .a = rows,
-             .lda = n.window,
-             .b = k.in<T>(filter),
-             .ldb = n.filters,
-             .c = k.out<T>(out),
-             .ldc = n.filters});
-  });
-  kernel.scratch = n.unfolded_bytes<T>();
+  const SequenceConv<T> n(site);
+  BoundKernel kernel(
+      [=](const KernelArgs& k) {
+        const T* pad = k.has_in(padding) ? k.in<T>(padding) : nullptr;
+        T* unfolded = reinterpret_cast<T*>(k.scratch);
+        n.each_part(k, n.rows, n.parts, [&](int64_t begin, int64_t end) {
+          n.unfold(begin, end, k.in<T>(x), pad, unfolded);
+          product(Gemm<T>{.m = n.rows,
+                          .n = n.filters,
+                          .k = n.window,
+                          .a = unfolded,
+                          .lda = n.window,
+                          .b = k.in<T>(filter),
+                          .ldb = n.filters,
+                          .c = k.out<T>(out),
+                          .ldc = n.filters}
+                      .rows(begin, end));
+        });
+      },
+      n.parts);
+  kernel.scratch = n.unfolded_bytes();
   return kernel;
 }
 
@@ -138,51 +184,75 @@ BoundKernel conv_grad(const KernelSite& site, Product<T> product) {
   const int padding = site.position("PaddingData"), dout = site.position("Out@GRAD");
   const int dx = site.out_position("X@GRAD"), dfilter = site.out_position("Filter@GRAD");
   const int dpadding = site.out_position("PaddingData@GRAD");
-  const Context context(site);
-  const ConvSizes n(site);
-  BoundKernel kernel([=, offsets = bound_offsets(site, "X")](const KernelArgs& k) {
-    if (k.has_out(dfilter)) {
-      const T* pad = k.has_in(padding) ? k.in<T>(padding) : nullptr;
-      T* rows = reinterpret_cast<T*>(k.scratch);
-      unfold(offsets, context, n.width, k.in<T>(x), pad, rows);
-      product({.m = n.window,
-               .n = n.filters,
-               .k = n.rows,
-               .a = rows,
-               .lda = n.window,
-               .trans_a = true,
-               .b = k.in<T>(dout),
-               .ldb = n.filters,
-               .c = k.out<T>(dfilter),
-               .ldc = n.filters});
+  const SequenceConv<T> n(site);
+  BoundKernel kernel;
+  kernel.scratch = n.unfolded_bytes();
+  const auto add_phase = [&kernel](KernelFn run, int parts) {
+    if (kernel.run) {
+      kernel.then.emplace_back(std::move(run), parts);
+    } else {
+      kernel.run = std::move(run);
+      kernel.parts = parts;
     }
-    if (!k.has_out(dx) && !k.has_out(dpadding)) return;
-    T* drows = reinterpret_cast<T*>(k.scratch);
-    product({.m = n.rows,
-             .n = n.window,
-             .k = n.filters,
-             .a = k.in<T>(dout),
-             .lda = n.filters,
-             .b = k.in<T>(filter),
-             .ldb = n.filters,
-             .trans_b = true,
-             .c = drows,
-             .ldc = n.window});
-    const auto clear = [&](int position) -> T* {
-      if (!k.has_out(position)) return nullptr;
-      std::fill_n(k.out<T>(position), k.out(position).numel(), T{0});
-      return k.out<T>(position);
-    };
-    T* const to_x = clear(dx);
-    T* const to_padding = clear(dpadding);
-    for_each_slot(offsets, context, [&](int64_t slot, int64_t source, int64_t pad) {
-      T* to = nullptr;
-      if (source != kNoRow && to_x) to = to_x + source * n.width;
-      if (pad != kNoRow && to_padding) to = to_padding + pad * n.width;
-      for (int64_t j = 0; to && j < n.width; ++j) to[j] += drows[slot * n.width + j];
-    });
-  });
-  kernel.scratch = n.unfolded_bytes<T>();
+  };
+  if (dfilter >= 0) {
+    add_phase(
+        [=](const KernelArgs& k) {
+          const T* pad = k.has_in(padding) ? k.in<T>(padding) : nullptr;
+          n.each_part(k, n.rows, n.parts, [&](int64_t begin, int64_t end) {
+            n.unfold(begin, end, k.in<T>(x), pad, reinterpret_cast<T*>(k.scratch));
+          });
+        },
+        n.parts);
+    add_phase(
+        [=](const KernelArgs& k) {
+          n.each_part(k, n.window, n.pieces, [&](int64_t begin, int64_t end) {
+            product(Gemm<T>{.m = n.window,
+                            .n = n.filters,
+                            .k = n.rows,
+                            .a = reinterpret_cast<const T*>(k.scratch),
+                            .lda = n.window,
+                            .trans_a = true,
+                            .b = k.in<T>(dout),
+                            .ldb = n.filters,
+                            .c = k.out<T>(dfilter),
+                            .ldc = n.filters}
+                        .rows(begin, end));
+          });
+        },
+        n.pieces);
+  }
+  if (dx < 0 && dpadding < 0) return kernel;
+  add_phase(
+      [=](const KernelArgs& k) {
+        n.each_part(k, n.rows, n.parts, [&](int64_t begin, int64_t end) {
+          product(Gemm<T>{.m = n.rows,
+                          .n = n.window,
+                          .k = n.filters,
+                          .a = k.in<T>(dout),
+                          .lda = n.filters,
+                          .b = k.in<T>(filter),
+                          .ldb = n.filters,
+                          .trans_b = true,
+                          .c = reinterpret_cast<T*>(k.scratch),
+                          .ldc = n.window}
+                      .rows(begin, end));
+        });
+      },
+      n.parts);
+  add_phase(
+      [=](const KernelArgs& k) {
+        const T* unfolded = reinterpret_cast<const T*>(k.scratch);
+        if (dx >= 0) {
+          n.each_part(k, n.rows, n.parts, [&](int64_t begin, int64_t end) {
+            n.fold(begin, end, unfolded, k.out<T>(dx));
+          });
+        }
+        if (dpadding < 0 || k.part > 0) return;
+        std::fill_n(k.out<T>(dpadding), k.out(dpadding).numel(), T{0});
+        n.fold_padding(unfolded, k.out<T>(dpadding));
+      },
+      n.parts);
   return kernel;
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "ir/backward.h"
 #include "ir/schema.h"
@@ -271,6 +273,151 @@ TEST(GruUnit, IsOneStep) {
          .inputs = {{"Input", {gru.input}}, {"HiddenPrev", {gru.h0}}, {"Weight", {gru.weight}}}});
   });
   EXPECT_NE(error.find("HiddenPrev has shape [4, 2]"), std::string::npos) << error;
+}
+
+// Rows or sequences that do not meet: all at once are as a few at a time, in groups too small to be
+// cut. `batched`: operands with a row or a sequence for each; the others are weights.
+struct Apart {
+  std::string type;
+  Tensors inputs;  // without a LoD, or with one level
+  std::set<std::string> batched;
+  std::vector<std::string> outputs, kept;  // of the op: compared, and read by its gradient
+  std::vector<std::string> gradients;      // of its operands
+  Attrs attrs = {};
+};
+
+constexpr int64_t kSequences = 70, kApartWidth = 40;
+
+Lod many_sequences() {
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < kSequences; ++i) lengths.push_back(i % 5);
+  return lod_from_lengths({lengths});
+}
+
+// Sequences [begin, end), or rows where there is no LoD.
+Tensor some_of(const Tensor& all, int64_t begin, int64_t end) {
+  if (all.lod().empty()) return all.slice_rows(begin, end);
+  const std::vector<int64_t>& offsets = all.lod()[0];
+  const auto at = [&](int64_t i) { return offsets[static_cast<size_t>(i)]; };
+  Tensor part = all.slice_rows(at(begin), at(end)).clone();
+  std::vector<int64_t> own;
+  for (int64_t i = begin; i <= end; ++i) own.push_back(at(i) - at(begin));
+  part.set_lod({own});
+  return part;
+}
+
+// By name: results of the op and gradients, [rows, ...] or summed.
+std::map<std::string, Row> run_with_gradient(const Apart& given, const Tensors& inputs) {
+  OpCall call{.type = given.type, .inputs = inputs, .attrs = given.attrs};
+  call.cut = true;
+  const Tensors out = run_op(call);
+  std::map<std::string, Row> found;
+  for (const std::string& name : given.kept) call.inputs[name] = out.at(name);
+  for (const std::string& name : given.outputs) {
+    const Tensor& result = out.at(name)[0];
+    found[name] = numbers(result);
+    Tensor arriving(DType::float64, result.shape());
+    for (int64_t i = 0; i < arriving.numel(); ++i) {
+      arriving.data<double>()[i] = 0.5 + 0.1 * result.data<double>()[i];
+    }
+    arriving.set_lod(result.lod());
+    call.inputs[name + "@GRAD"] = {arriving};
+  }
+  call.type += "_grad";
+  for (const std::string& name : given.gradients) call.outputs.push_back(name + "@GRAD");
+  for (const auto& [name, tensors] : run_op(call)) found[name] = numbers(tensors[0]);
+  return found;
+}
+
+void expect_apart(const Apart& given) {
+  const std::map<std::string, Row> whole = run_with_gradient(given, given.inputs);
+  std::map<std::string, Row> parts;
+  constexpr int64_t kFew = 14;
+  for (int64_t begin = 0; begin < kSequences; begin += kFew) {
+    Tensors some = given.inputs;
+    for (const std::string& name : given.batched) {
+      some[name] = {some_of(given.inputs.at(name)[0], begin, begin + kFew)};
+    }
+    for (const auto& [name, values] : run_with_gradient(given, some)) {
+      const bool weight =
+          name.ends_with("@GRAD") && !given.batched.contains(name.substr(0, name.size() - 5));
+      Row& all = parts[name];
+      if (!weight || all.empty()) {
+        all.insert(all.end(), values.begin(), values.end());
+      } else {
+        for (size_t i = 0; i < all.size(); ++i) all[i] += values[i];
+      }
+    }
+  }
+  ASSERT_EQ(whole.size(), parts.size());
+  for (const auto& [name, values] : whole) {
+    ASSERT_EQ(values.size(), parts[name].size()) << given.type << " " << name;
+    for (size_t i = 0; i < values.size(); ++i) {
+      ASSERT_NEAR(values[i], parts[name][i], 1e-9) << given.type << " " << name << "[" << i << "]";
+    }
+  }
+}
+
+TEST(Recurrences, OfManySequencesAreThoseOfAFew) {
+  Draw draw(29);
+  const Lod lod = many_sequences();
+  const int64_t rows = lod[0].back();
+  const auto sequences = [&](int64_t columns) {
+    Tensor made = draw.uniform({rows, columns});
+    made.set_lod(lod);
+    return made;
+  };
+  for (const bool reverse : {false, true}) {
+    expect_apart({.type = "lstm",
+                  .inputs = {{"Input", {sequences(4 * kApartWidth)}},
+                             {"Weight", {draw.uniform({kApartWidth, 4 * kApartWidth})}},
+                             {"Bias", {draw.uniform({1, 7 * kApartWidth})}},
+                             {"H0", {draw.uniform({kSequences, kApartWidth})}},
+                             {"C0", {draw.uniform({kSequences, kApartWidth})}}},
+                  .batched = {"Input", "H0", "C0"},
+                  .outputs = {"Hidden", "Cell"},
+                  .kept = {"Hidden", "Cell", "BatchGate", "BatchCellPreAct"},
+                  .gradients = {"Input", "Weight", "Bias", "H0", "C0"},
+                  .attrs = {{"is_reverse", reverse}}});
+    expect_apart({.type = "gru",
+                  .inputs = {{"Input", {sequences(3 * kApartWidth)}},
+                             {"Weight", {draw.uniform({kApartWidth, 3 * kApartWidth})}},
+                             {"Bias", {draw.uniform({1, 3 * kApartWidth})}},
+                             {"H0", {draw.uniform({kSequences, kApartWidth})}}},
+                  .batched = {"Input", "H0"},
+                  .outputs = {"Hidden"},
+                  .kept = {"Hidden", "BatchGate", "BatchResetHiddenPrev", "BatchHidden"},
+                  .gradients = {"Input", "Weight", "Bias", "H0"},
+                  .attrs = {{"is_reverse", reverse}}});
+  }
+  expect_apart({.type = "gru_unit",
+                .inputs = {{"Input", {draw.uniform({kSequences, 3 * kApartWidth})}},
+                           {"HiddenPrev", {draw.uniform({kSequences, kApartWidth})}},
+                           {"Weight", {draw.uniform({kApartWidth, 3 * kApartWidth})}},
+                           {"Bias", {draw.uniform({1, 3 * kApartWidth})}}},
+                .batched = {"Input", "HiddenPrev"},
+                .outputs = {"Hidden"},
+                .kept = {"Gate", "ResetHiddenPrev"},
+                .gradients = {"Input", "HiddenPrev", "Weight", "Bias"}});
+}
+
+// The same for what each row sees around itself: 140 rows are two parts.
+TEST(SequenceConvOfManySequences, IsThatOfAFew) {
+  Draw draw(31);
+  for (const int start : {-2, 0}) {
+    Tensor x = draw.uniform({many_sequences()[0].back(), kApartWidth});
+    x.set_lod(many_sequences());
+    expect_apart(
+        {.type = "sequence_conv",
+         .inputs = {{"X", {x}},
+                    {"Filter", {draw.uniform({4 * kApartWidth, 5})}},
+                    {"PaddingData", {draw.uniform({3, kApartWidth})}}},
+         .batched = {"X"},
+         .outputs = {"Out"},
+         .kept = {},
+         .gradients = {"X", "Filter", "PaddingData"},
+         .attrs = {{"contextStart", start}, {"contextLength", 4}, {"paddingTrainable", true}}});
+  }
 }
 
 }  // namespace
