@@ -86,5 +86,70 @@ TEST(CudnnLstm, AWrongNumberOfWeightsIsNamed) {
               HasSubstr("W has 3 numbers but 16 are needed"));
 }
 
+// [a, batch, c]: sequences [begin, end) of the batch.
+Tensor of_batch(const Tensor& all, int64_t begin, int64_t end) {
+  const Shape& shape = all.shape();
+  const int64_t outer = shape.at(0), batch = shape.at(1), width = shape.at(2);
+  Tensor part(DType::float64, {outer, end - begin, width});
+  for (int64_t i = 0; i < outer; ++i) {
+    std::copy_n(all.data<double>() + (i * batch + begin) * width, (end - begin) * width,
+                part.data<double>() + i * (end - begin) * width);
+  }
+  return part;
+}
+
+// Sequences of a batch do not meet: many, which run in groups, are as a few at a time.
+TEST(CudnnLstm, OfManySequencesIsThatOfAFew) {
+  constexpr int64_t kBatch = 40, kFew = 10, kTime = 3, kInput = 5, kHidden = 24;
+  for (const bool both_ways : {false, true}) {
+    const int64_t ways = both_ways ? 2 : 1, states = 2 * ways;
+    const int64_t weights = ways * 4 * kHidden * (kInput + kHidden + 2) +
+                            ways * 4 * kHidden * (ways * kHidden + kHidden + 2);
+    Draw draw(12);
+    const Tensors all = {{"Input", {draw.uniform({kTime, kBatch, kInput})}},
+                         {"InitH", {draw.uniform({states, kBatch, kHidden})}},
+                         {"InitC", {draw.uniform({states, kBatch, kHidden})}},
+                         {"W", {draw.uniform({weights})}},
+                         {"Out@GRAD", {draw.uniform({kTime, kBatch, ways * kHidden})}},
+                         {"last_h@GRAD", {draw.uniform({states, kBatch, kHidden})}},
+                         {"last_c@GRAD", {draw.uniform({states, kBatch, kHidden})}}};
+    const auto run = [&](int64_t begin, int64_t end) {
+      OpCall call{.type = "cudnn_lstm",
+                  .attrs = {{"hidden_size", static_cast<int32_t>(kHidden)},
+                            {"num_layers", 2},
+                            {"is_bidirec", both_ways}},
+                  .outputs = {"Out", "last_h", "last_c"},
+                  .cut = true};
+      Tensors back;
+      for (const auto& [name, tensors] : all) {
+        const Tensor part = name == "W" ? tensors[0] : of_batch(tensors[0], begin, end);
+        (name.ends_with("@GRAD") ? back : call.inputs)[name] = {part};
+      }
+      Tensors found = run_op(call);
+      call.type = "cudnn_lstm_grad";
+      call.inputs["Out"] = found.at("Out");
+      call.inputs.insert(back.begin(), back.end());
+      call.outputs = {"Input@GRAD", "InitH@GRAD", "InitC@GRAD", "W@GRAD"};
+      const Tensors gradients = run_op(call);
+      found.insert(gradients.begin(), gradients.end());
+      return found;
+    };
+    const Tensors whole = run(0, kBatch);
+    std::vector<double> sum(static_cast<size_t>(weights));
+    for (int64_t begin = 0; begin < kBatch; begin += kFew) {
+      const Tensors some = run(begin, begin + kFew);
+      for (const auto& [name, tensors] : some) {
+        if (name != "W@GRAD") {
+          const Tensor same = of_batch(whole.at(name)[0], begin, begin + kFew);
+          EXPECT_LE(max_abs_diff(tensors[0], same), 1e-12) << name << " " << both_ways;
+          continue;
+        }
+        for (size_t i = 0; i < sum.size(); ++i) sum[i] += tensors[0].data<double>()[i];
+      }
+    }
+    EXPECT_LE(max_abs_diff(whole.at("W@GRAD")[0], doubles({weights}, sum)), 1e-10) << both_ways;
+  }
+}
+
 }  // namespace
 }  // namespace trireme::testing
