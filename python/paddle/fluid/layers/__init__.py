@@ -28,6 +28,7 @@ from . import more as _more
 from . import structured as _structured
 from .control_flow import *
 from .decoder import *
+from .images import *
 from .io import *
 from .more import *
 from .rnn import *
@@ -36,8 +37,7 @@ from .structured import *
 math_op_patch.monkey_patch_variable()
 
 # Layers whose op has another name.
-_RENAMED = {'argmax': 'arg_max', 'argmin': 'arg_min', 'smooth_l1': 'smooth_l1_loss',
-            'resize_nearest': 'nearest_interp', 'resize_bilinear': 'bilinear_interp'}
+_RENAMED = {'argmax': 'arg_max', 'argmin': 'arg_min', 'smooth_l1': 'smooth_l1_loss'}
 
 
 def __getattr__(name):

@@ -8,7 +8,9 @@ __all__ = ['elementwise_add', 'elementwise_sub', 'elementwise_mul', 'elementwise
            'greater_equal', 'equal', 'not_equal', 'zeros', 'ones', 'sum', 'sequence_pad',
            'sequence_unpad', 'sequence_mask', 'sequence_reshape', 'sequence_concat', 'unstack',
            'range', 'argmax', 'argmin', 'l2_normalize', 'pow', 'relu6', 'isfinite', 'has_inf',
-           'has_nan', 'hard_sigmoid']
+           'has_nan', 'hard_sigmoid', 'scatter', 'strided_slice', 'gather_nd', 'argsort', 'cumsum',
+           'huber_loss', 'bpr_loss', 'cross_entropy2', 'sequence_slice', 'sequence_enumerate',
+           'sampling_id', 'uniform_random_batch_size_like', 'logical_xor']
 
 
 def _elementwise(op):
@@ -159,3 +161,83 @@ def has_inf(x):
 
 def has_nan(x):
     return _one('isnan', {'X': x}, layer='isnan')
+
+
+def scatter(input, index, updates, name=None, overwrite=True):
+    return _one('scatter', {'X': input, 'Ids': index, 'Updates': updates},
+                {'overwrite': overwrite}, name)
+
+
+def strided_slice(input, axes, starts, ends, strides):
+    """Elements between starts and ends, some apart; each a list, of numbers or variables, or a variable."""
+    inputs, attrs = {'Input': input}, {'axes': list(axes)}
+    for what, given in (('Starts', starts), ('Ends', ends), ('Strides', strides)):
+        if isinstance(given, _C.Variable):
+            inputs[what + 'Tensor'] = given
+        elif any(isinstance(one, _C.Variable) for one in given):
+            inputs[what + 'TensorList'] = [one if isinstance(one, _C.Variable)
+                                           else _C.fill_constant([1], 'int32', one) for one in given]
+        else:
+            attrs[what.lower()] = list(given)
+    return _one('strided_slice', inputs, attrs)
+
+
+def gather_nd(input, index, name=None):
+    return _one('gather_nd', {'X': input, 'Index': index}, name=name)
+
+
+def argsort(input, axis=-1, descending=False, name=None):
+    """(sorted, where each element stood)."""
+    outs = _C.apply('argsort', {'X': input}, {'axis': axis, 'descending': descending}, name)
+    return outs['Out'][0], outs['Indices'][0]
+
+
+def cumsum(x, axis=None, exclusive=None, reverse=None):
+    """Sums from the start of the axis up to each element; None: the last axis."""
+    return _one('cumsum', {'X': x}, {'axis': -1 if axis is None else axis,
+                                     'exclusive': bool(exclusive), 'reverse': bool(reverse)})
+
+
+def huber_loss(input, label, delta):
+    return _one('huber_loss', {'X': input, 'Y': label}, {'delta': delta})
+
+
+def bpr_loss(input, label, name=None):
+    return _one('bpr_loss', {'X': input, 'Label': label}, name=name, out='Y')
+
+
+def cross_entropy2(input, label, ignore_index=-100):
+    return _one('cross_entropy2', {'X': input, 'Label': label}, {'ignore_index': ignore_index},
+                out='Y')
+
+
+def sequence_slice(input, offset, length, name=None):
+    return _one('sequence_slice', {'X': input, 'Offset': offset, 'Length': length}, name=name)
+
+
+def sequence_enumerate(input, win_size, pad_value=0, name=None):
+    return _one('sequence_enumerate', {'X': input}, {'win_size': win_size, 'pad_value': pad_value},
+                name)
+
+
+def sampling_id(x, min=0.0, max=1.0, seed=0, dtype='float32'):
+    """A class for each row, drawn by the row's probabilities: int64, as embeddings take it.
+
+    The default of dtype is the original's, whose result was int64 all the same; another type is
+    cast to.
+    """
+    ids = _one('sampling_id', {'X': x}, {'min': min, 'max': max, 'seed': seed})
+    return ids if _C.to_dtype(dtype) in (ids.dtype, _C.to_dtype('float32')) else _C.cast(ids, dtype)
+
+
+def uniform_random_batch_size_like(input, shape, dtype='float32', input_dim_idx=0, output_dim_idx=0,
+                                   min=-1.0, max=1.0, seed=0):
+    return _one('uniform_random_batch_size_like', {'Input': input},
+                {'shape': list(shape), 'dtype': int(_C.to_dtype(dtype)),
+                 'input_dim_idx': input_dim_idx, 'output_dim_idx': output_dim_idx, 'min': min,
+                 'max': max, 'seed': seed})
+
+
+def logical_xor(x, y, out=None, name=None):
+    found = _one('logical_xor', {'X': x, 'Y': y}, name=name)
+    return found if out is None else _C.assign(found, out)
