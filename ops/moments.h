@@ -119,9 +119,6 @@ struct ChannelPlanes {
     }
     return {.first = first + from * pixels, .inner = width * pixels};
   }
-  int64_t channel_of(int64_t at) const {
-    return channel_last ? at % channels : at / pixels % channels;
-  }
 };
 
 // Refuses a parameter that has not `wanted` numbers; an absent one is fine.
@@ -147,24 +144,6 @@ struct Parameter {
       : values(k.has_in(position) ? k.in<T>(position) : nullptr), absent(absent) {}
   T operator[](int64_t i) const { return values ? values[i] : absent; }
 };
-
-// The gradient of one strip: normal(i) is the normalised element i, index(i) its parameter.
-template <class T, class Normal, class Index>
-void strip_grad(const Strip& strip, const T* grad, const Parameter<T>& scale, double inverse,
-                const Normal& normal, const Index& index, T* x_grad) {
-  double sum = 0, weighted = 0;
-  strip.each([&](int64_t i) {
-    const double arriving = static_cast<double>(grad[i]) * static_cast<double>(scale[index(i)]);
-    sum += arriving;
-    weighted += arriving * static_cast<double>(normal(i));
-  });
-  const auto count = static_cast<double>(strip.count());
-  const auto mean = static_cast<T>(sum / count), mean_weighted = static_cast<T>(weighted / count);
-  const auto factor = static_cast<T>(inverse);
-  strip.each([&](int64_t i) {
-    x_grad[i] = factor * (grad[i] * scale[index(i)] - mean - normal(i) * mean_weighted);
-  });
-}
 
 // Into how many parts `pieces` of work over `elements` may be cut, by shape alone.
 inline int norm_parts(int64_t pieces, int64_t elements) {

@@ -13,6 +13,16 @@ struct Groups {
   int64_t width() const { return planes.channels / groups; }
   int64_t count() const { return planes.batch * groups; }
   Strip strip(int64_t g) const { return planes.sample(g / groups, g % groups * width(), width()); }
+  // visit(run, channel) for neighbours of one group and one channel.
+  template <class Visit>
+  void runs(int64_t g, const Visit& visit) const {
+    const int64_t n = g / groups, from = g % groups * width();
+    for (int64_t c = from; c < from + width(); ++c) {
+      const Strip channel = planes.sample(n, c, 1);
+      channel.runs(
+          [&](int64_t at, int64_t count) { visit(Strip{.first = at, .inner = count}, c); });
+    }
+  }
 };
 
 Groups group_site(const OpView& op, const Shape& x) {
@@ -80,18 +90,18 @@ BoundKernel grouped(const KernelSite& site, const Groups& groups, std::string_vi
             k.out<T>(spread_at)[g] = static_cast<T>(saves_inverse ? inverse : found.variance);
           }
           const auto mean = static_cast<T>(found.mean), factor = static_cast<T>(inverse);
-          T* y = k.out<T>(y_at);
-          strip.each([&](int64_t i) {
-            const int64_t c = groups.planes.channel_of(i);
-            y[i] = (x[i] - mean) * factor * scale[c] + bias[c];
+          groups.runs(g, [&](const Strip& run, int64_t c) {
+            vectorised([=, y = k.out<T>(y_at), s = scale[c], b = bias[c]] {
+              run.each([&](int64_t i) { y[i] = (x[i] - mean) * factor * s + b; });
+            });
           });
         }
       },
       norm_parts(groups.count(), groups.planes.size()));
 }
 
-// normal(k): the function from an element's offset and its group to the normalised element.
-// inverse(k): from a group to one over its deviation.
+// normal(k): the function from a group and a channel to that from an element's offset to the
+// normalised element. inverse(k): from a group to one over its deviation.
 template <class T, class Normal, class Inverse>
 BoundKernel grouped_grad(const KernelSite& site, const Groups& groups, Normal normal_of,
                          Inverse inverse_of_group) {
@@ -104,14 +114,35 @@ BoundKernel grouped_grad(const KernelSite& site, const Groups& groups, Normal no
         const ChannelPlanes& planes = groups.planes;
         const T* grad = k.in<T>(grad_at);
         const Parameter<T> scale(k, scale_at, T(1));
-        const auto normal = normal_of(k);
+        const auto normals = normal_of(k);
         const auto inverse = inverse_of_group(k);
+        const auto sum_of = [grad](const Strip& run) {
+          return strip_sum<T>(run, [grad](int64_t i) { return static_cast<double>(grad[i]); });
+        };
+        const auto weighted_sum_of = [grad](const Strip& run, const auto& normal) {
+          return strip_sum<T>(run, [grad, normal](int64_t i) {
+            return static_cast<double>(grad[i]) * static_cast<double>(normal(i));
+          });
+        };
         if (k.has_out(x_grad_at)) {
           const auto [begin, end] = k.range(groups.count());
           for (int64_t g = begin; g < end; ++g) {
-            strip_grad<T>(
-                groups.strip(g), grad, scale, inverse(g), [&](int64_t i) { return normal(i, g); },
-                [&](int64_t i) { return planes.channel_of(i); }, k.out<T>(x_grad_at));
+            double sum = 0, weighted = 0;
+            groups.runs(g, [&](const Strip& run, int64_t c) {
+              sum += static_cast<double>(scale[c]) * sum_of(run);
+              weighted += static_cast<double>(scale[c]) * weighted_sum_of(run, normals(g, c));
+            });
+            const auto count = static_cast<double>(groups.strip(g).count());
+            const auto mean = static_cast<T>(sum / count);
+            const auto mean_weighted = static_cast<T>(weighted / count);
+            groups.runs(g, [&](const Strip& run, int64_t c) {
+              vectorised([=, to = k.out<T>(x_grad_at), s = scale[c], normal = normals(g, c),
+                          factor = static_cast<T>(inverse(g))] {
+                run.each([&](int64_t i) {
+                  to[i] = factor * (grad[i] * s - mean - normal(i) * mean_weighted);
+                });
+              });
+            });
           }
         }
         if (!k.has_out(scale_grad_at) && !k.has_out(bias_grad_at)) return;
@@ -119,11 +150,9 @@ BoundKernel grouped_grad(const KernelSite& site, const Groups& groups, Normal no
         for (int64_t c = begin; c < end; ++c) {
           double sum = 0, weighted = 0;
           for (int64_t n = 0; n < planes.batch; ++n) {
-            const int64_t g = n * groups.groups + c / groups.width();
-            planes.sample(n, c, 1).each([&](int64_t i) {
-              sum += static_cast<double>(grad[i]);
-              weighted += static_cast<double>(grad[i]) * static_cast<double>(normal(i, g));
-            });
+            const Strip run = planes.sample(n, c, 1);
+            sum += sum_of(run);
+            weighted += weighted_sum_of(run, normals(n * groups.groups + c / groups.width(), c));
           }
           if (k.has_out(scale_grad_at)) k.out<T>(scale_grad_at)[c] = static_cast<T>(weighted);
           if (k.has_out(bias_grad_at)) k.out<T>(bias_grad_at)[c] = static_cast<T>(sum);
@@ -142,11 +171,12 @@ BoundKernel group_norm_grad(const KernelSite& site) {
             bias_at = site.position("Bias"), variance_at = site.position("Variance");
   return grouped_grad<T>(
       site, groups,
-      [=, planes = groups.planes](const KernelArgs& k) {
+      [=](const KernelArgs& k) {
         const Parameter<T> scale(k, scale_at, T(1)), bias(k, bias_at, T(0));
-        return [planes, scale, bias, y = k.in<T>(y_at)](int64_t i, int64_t) {
-          const int64_t c = planes.channel_of(i);
-          return scale[c] == T(0) ? T(0) : (y[i] - bias[c]) / scale[c];
+        return [scale, bias, y = k.in<T>(y_at)](int64_t, int64_t c) {
+          return [y, s = scale[c], b = bias[c]](int64_t i) {
+            return s == T(0) ? T(0) : (y[i] - b) / s;
+          };
         };
       },
       [=](const KernelArgs& k) {
@@ -165,7 +195,9 @@ BoundKernel instance_norm_grad(const KernelSite& site) {
       site, groups,
       [=](const KernelArgs& k) {
         return [x = k.in<T>(x_at), mean = k.in<T>(mean_at), inverse = k.in<T>(inverse_at)](
-                   int64_t i, int64_t g) { return (x[i] - mean[g]) * inverse[g]; };
+                   int64_t g, int64_t) {
+          return [x, m = mean[g], v = inverse[g]](int64_t i) { return (x[i] - m) * v; };
+        };
       },
       [=](const KernelArgs& k) {
         return
