@@ -59,10 +59,12 @@ bool add_conv_phases(const ConvShape& shape, ConvPass pass, const ConvOperands& 
                                .filter = operand(k, at.filter, pass == ConvPass::filter),
                                .bias = at.bias < 0 ? nullptr : k.in<float>(at.bias)};
   };
-  // Behind what an earlier pass has packed.
-  constexpr size_t kLine = 64;
-  const size_t first = (kernel.scratch + kLine - 1) / kLine * kLine;
-  kernel.scratch = first + conv->scratch();
+  // Passes share the scratch: what one has packed another writes over.
+  if (conv->scratch() > 0) {
+    kernel.packs = -1;
+    for (BoundKernel& phase : kernel.then) phase.packs = -1;
+  }
+  kernel.scratch = std::max(kernel.scratch, conv->scratch());
   if (kernel.detail.empty()) {
     kernel.detail = conv->algorithm();
   } else if (kernel.detail != conv->algorithm()) {
@@ -73,10 +75,10 @@ bool add_conv_phases(const ConvShape& shape, ConvPass pass, const ConvOperands& 
   if (const int pieces = conv->filter_pieces(); pieces > 0) {
     BoundKernel& phase = add_phase(
         kernel,
-        [conv, tensors, pieces, first](const KernelArgs& k) {
+        [conv, tensors, pieces](const KernelArgs& k) {
           const auto [begin, end] = k.range(pieces);
           for (int64_t i = begin; i < end; ++i) {
-            conv->pack_filter(static_cast<int>(i), tensors(k), k.scratch + first);
+            conv->pack_filter(static_cast<int>(i), tensors(k), k.scratch);
           }
         },
         pieces);
@@ -85,12 +87,11 @@ bool add_conv_phases(const ConvShape& shape, ConvPass pass, const ConvOperands& 
   const int slices = conv->slices();
   add_phase(
       kernel,
-      [conv, tensors, slices, pass, first, batch = shape.batch,
-       sums = at.sums](const KernelArgs& k) {
+      [conv, tensors, slices, pass, batch = shape.batch, sums = at.sums](const KernelArgs& k) {
         const auto [begin, end] = k.range(slices);
         const OnednnConv::Tensors given = tensors(k);
         for (int64_t i = begin; i < end; ++i) {
-          conv->run_slice(static_cast<int>(i), given, k.scratch + first);
+          conv->run_slice(static_cast<int>(i), given, k.scratch);
           if (!given.bias || conv->adds_bias(static_cast<int>(i))) continue;
           add_bias(sums, given.bias, pass == ConvPass::map ? given.map : given.image,
                    batch * i / slices, batch * (i + 1) / slices);
@@ -100,10 +101,10 @@ bool add_conv_phases(const ConvShape& shape, ConvPass pass, const ConvOperands& 
   if (const int pieces = conv->sum_pieces(); pieces > 0) {
     add_phase(
         kernel,
-        [conv, tensors, pieces, first](const KernelArgs& k) {
+        [conv, tensors, pieces](const KernelArgs& k) {
           const auto [begin, end] = k.range(pieces);
           for (int64_t i = begin; i < end; ++i) {
-            conv->sum_filter(static_cast<int>(i), tensors(k), k.scratch + first);
+            conv->sum_filter(static_cast<int>(i), tensors(k), k.scratch);
           }
         },
         pieces);
