@@ -160,6 +160,7 @@ class Planner {
       for (Region& region : node.regions) {
         instruction.region_plans.push_back(static_cast<int>(plan_.regions.size()));
         plan_.regions.push_back(plan_region(region));
+        if (!trait.once) find_what_stays(node, *plan_.regions.back().plan);
       }
       plan_.instructions.push_back(std::move(instruction));
       segment.end = static_cast<int>(n) + 1;
@@ -257,6 +258,27 @@ class Planner {
     planner.run();
     plan_.draws_random |= made.plan->draws_random;
     return made;
+  }
+
+  // What neither the loop's passes nor the loop itself write.
+  void find_what_stays(const Node& loop, Plan& inner) const {
+    const auto forget_written = [](const Plan& plan, const Node& node, auto forget) {
+      for (int value : node.outs) {
+        if (value >= 0) forget(plan.slot_of[value]);
+      }
+    };
+    inner.stays_in_loop.assign(inner.slots.size(), false);
+    for (size_t s = 0; s < inner.slots.size(); ++s) {
+      inner.stays_in_loop[s] = inner.slots[s].kind == SlotKind::outer;
+    }
+    for (const Node& node : inner.graph.nodes) {
+      forget_written(inner, node, [&](int slot) { inner.stays_in_loop[slot] = false; });
+    }
+    forget_written(plan_, loop, [&](int outer) {
+      for (size_t s = 0; s < inner.slots.size(); ++s) {
+        if (inner.slots[s].index == outer) inner.stays_in_loop[s] = false;
+      }
+    });
   }
 
   void plan_write_backs() {

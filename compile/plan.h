@@ -61,6 +61,9 @@ class Plan {
   std::vector<Instruction> instructions;
   std::vector<Segment> segments;
   std::vector<Lifetime> lifetimes;  // by slot
+  // Of a region that runs again and again, by slot: all passes of one loop find in it what the
+  // first finds. Empty elsewhere.
+  std::vector<bool> stays_in_loop;
 
   // After the last instruction: these states take over the value of another slot.
   struct WriteBack {

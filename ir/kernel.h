@@ -98,6 +98,14 @@ struct BoundKernel {
   template <class F>
   requires std::is_invocable_v<F, const KernelArgs&> BoundKernel(F f, int parts = 1)
       : run(std::move(f)), parts(parts) {}  // NOLINT: a lambda is one
+
+  // The first phase, or one after those there are.
+  BoundKernel& add(KernelFn phase, int in_parts) {
+    if (run) return then.emplace_back(std::move(phase), in_parts);
+    run = std::move(phase);
+    parts = in_parts;
+    return *this;
+  }
 };
 
 // Attributes and operand facts at bind: all shapes known, outputs inferred.

@@ -37,13 +37,6 @@ float* operand(const KernelArgs& k, int position, bool result) {
   return result ? k.out<float>(position) : const_cast<float*>(k.in<float>(position));
 }
 
-BoundKernel& add_phase(BoundKernel& kernel, KernelFn run, int parts) {
-  if (kernel.run) return kernel.then.emplace_back(std::move(run), parts);
-  kernel.run = std::move(run);
-  kernel.parts = parts;
-  return kernel;
-}
-
 }  // namespace
 
 bool add_conv_phases(const ConvShape& shape, ConvPass pass, const ConvOperands& at,
@@ -73,8 +66,7 @@ bool add_conv_phases(const ConvShape& shape, ConvPass pass, const ConvOperands& 
   if (behind != ConvBehind::nothing && conv->adds_bias(0)) kernel.detail += " with post-ops";
   if (conv->filter_pieces() > 0) kernel.packed += conv->scratch();
   if (const int pieces = conv->filter_pieces(); pieces > 0) {
-    BoundKernel& phase = add_phase(
-        kernel,
+    BoundKernel& phase = kernel.add(
         [conv, tensors, pieces](const KernelArgs& k) {
           const auto [begin, end] = k.range(pieces);
           for (int64_t i = begin; i < end; ++i) {
@@ -85,8 +77,7 @@ bool add_conv_phases(const ConvShape& shape, ConvPass pass, const ConvOperands& 
     phase.packs = at.filter;
   }
   const int slices = conv->slices();
-  add_phase(
-      kernel,
+  kernel.add(
       [conv, tensors, slices, pass, batch = shape.batch, sums = at.sums](const KernelArgs& k) {
         const auto [begin, end] = k.range(slices);
         const OnednnConv::Tensors given = tensors(k);
@@ -99,8 +90,7 @@ bool add_conv_phases(const ConvShape& shape, ConvPass pass, const ConvOperands& 
       },
       slices);
   if (const int pieces = conv->sum_pieces(); pieces > 0) {
-    add_phase(
-        kernel,
+    kernel.add(
         [conv, tensors, pieces](const KernelArgs& k) {
           const auto [begin, end] = k.range(pieces);
           for (int64_t i = begin; i < end; ++i) {

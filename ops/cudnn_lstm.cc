@@ -85,34 +85,27 @@ class LstmPhases {
       return Lstm(sizes, product, Memory(sizes, needs, k.scratch),
                   {k.in<T>(x), k.in<T>(w), k.in<T>(h0), k.in<T>(c0), needs.dropout});
     };
-    BoundKernel phase(
+    kernel.add(
         [=](const KernelArgs& k) {
           const Lstm lstm = lstm_of(k);
           const auto [first, last] = k.range(parts);
           for (int64_t i = first; i < last; ++i) {
-            f(lstm, k, Range{n * i / parts, n * (i + 1) / parts});
+            const auto [begin, end] = part_of(n, i, parts);
+            f(lstm, k, Range{begin, end});
           }
         },
         static_cast<int>(parts));
-    if (kernel.run) {
-      kernel.then.push_back(std::move(phase));
-    } else {
-      kernel.run = std::move(phase.run);
-      kernel.parts = phase.parts;
-    }
   }
 
   // Groups of sequences of every direction: f(lstm, k, direction, sequences).
   template <class F>
   void add_for_groups(F f) {
-    constexpr int64_t kLeast = 16;  // sequences that a product still runs well with
-    const int64_t groups = std::clamp<int64_t>(sizes.batch / kLeast, 1, 8);
+    const int64_t groups = row_groups(sizes.batch);
     const int64_t all = groups * sizes.directions;
     add(all, all,
         [f, groups, batch = sizes.batch](const Lstm& lstm, const KernelArgs& k, Range at) {
-          const int64_t group = at.begin % groups;
-          f(lstm, k, at.begin / groups,
-            Range{batch * group / groups, batch * (group + 1) / groups});
+          const auto [begin, end] = part_of(batch, at.begin % groups, groups);
+          f(lstm, k, at.begin / groups, Range{begin, end});
         });
   }
 

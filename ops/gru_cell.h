@@ -201,11 +201,6 @@ void GruCell<T>::weight_grad(int64_t n, const T* h_old, const T* reset_h, const 
               .rows(begin, end));
 }
 
-// Part `index` of `count` of n things.
-inline std::pair<int64_t, int64_t> part_of(int64_t n, int64_t index, int64_t count) {
-  return {n * index / count, n * (index + 1) / count};
-}
-
 // Into how many parts products over the weight's rows are cut.
 inline int weight_parts(int64_t width) {
   return static_cast<int>(std::clamp<int64_t>(width / 16, 1, 8));

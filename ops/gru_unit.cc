@@ -30,9 +30,6 @@ GruCell<T> unit_cell(const KernelSite& site, Product<T> product) {
           product};
 }
 
-// Rows do not meet; a product still runs well with 16 of them.
-int row_parts(int64_t rows) { return static_cast<int>(std::clamp<int64_t>(rows / 16, 1, 8)); }
-
 template <class T>
 BoundKernel gru_unit(const KernelSite& site, Product<T> product) {
   const int input = site.position("Input"), weight = site.position("Weight");
@@ -41,7 +38,7 @@ BoundKernel gru_unit(const KernelSite& site, Product<T> product) {
   const int hidden = site.out_position("Hidden");
   const int64_t rows = site.in("Input").shape.at(0);
   const GruCell<T> cell = unit_cell<T>(site, product);
-  const int parts = row_parts(rows);
+  const int parts = row_groups(rows);
   return BoundKernel(
       [=](const KernelArgs& k) {
         const int64_t d = cell.width;
@@ -83,7 +80,7 @@ BoundKernel gru_unit_grad(const KernelSite& site, Product<T> product) {
   const int dweight = site.out_position("Weight@GRAD"), dbias = site.out_position("Bias@GRAD");
   const int64_t rows = site.in("Input").shape.at(0);
   const GruCell<T> cell = unit_cell<T>(site, product);
-  const int parts = row_parts(rows), pieces = weight_parts(cell.width);
+  const int parts = row_groups(rows), pieces = weight_parts(cell.width);
   BoundKernel kernel(
       [=](const KernelArgs& k) {
         const int64_t d = cell.width;

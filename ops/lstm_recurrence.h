@@ -359,7 +359,7 @@ template <class T>
 void LstmRecurrence<T>::bring_together(int64_t index, int64_t count, const LstmRows<const T>& kept,
                                        const LstmGrads<T>& grads, const Shared& memory) const {
   const int64_t d = width, p = state, rows = steps.rows();
-  const auto own = [=](int64_t n) { return std::pair(n * index / count, n * (index + 1) / count); };
+  const auto own = [=](int64_t n) { return part_of(n, index, count); };
   if (grads.dweight) {
     const auto [begin, end] = own(p);
     product(Gemm<T>{.m = p,

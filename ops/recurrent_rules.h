@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cpu/exponential.h"
@@ -11,6 +12,17 @@
 #include "ir/kernel.h"
 
 namespace trireme {
+
+// Part `index` of `count` of n things.
+inline std::pair<int64_t, int64_t> part_of(int64_t n, int64_t index, int64_t count) {
+  return {n * index / count, n * (index + 1) / count};
+}
+
+// Into how many groups rows that do not meet are cut, by their number alone.
+inline int row_groups(int64_t rows) {
+  constexpr int64_t kLeast = 16;  // that a product still runs well with
+  return static_cast<int>(std::clamp<int64_t>(rows / kLeast, 1, 8));
+}
 
 // Sequences, longest first, run side by side: step t holds the row each of them has at t, and the
 // sequences that still run at t are the first `active(t)`. With `reverse` step 0 is a sequence's
@@ -36,13 +48,10 @@ class Steps {
     int64_t index, begin, end;
     int64_t size() const { return end - begin; }
   };
-  int groups() const {
-    constexpr int64_t kLeast = 16;  // sequences that a product still runs well with
-    return static_cast<int>(std::clamp<int64_t>(sequences() / kLeast, 1, 8));
-  }
+  int groups() const { return row_groups(sequences()); }
   Group group(int64_t index) const {
-    const int64_t n = sequences(), all = groups();
-    return {index, n * index / all, n * (index + 1) / all};
+    const auto [begin, end] = part_of(sequences(), index, groups());
+    return {index, begin, end};
   }
   // The group's sequences that still run at a step; they are its first.
   int64_t active(const Group& group, int64_t step) const {

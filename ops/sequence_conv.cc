@@ -187,16 +187,8 @@ BoundKernel conv_grad(const KernelSite& site, Product<T> product) {
   const SequenceConv<T> n(site);
   BoundKernel kernel;
   kernel.scratch = n.unfolded_bytes();
-  const auto add_phase = [&kernel](KernelFn run, int parts) {
-    if (kernel.run) {
-      kernel.then.emplace_back(std::move(run), parts);
-    } else {
-      kernel.run = std::move(run);
-      kernel.parts = parts;
-    }
-  };
   if (dfilter >= 0) {
-    add_phase(
+    kernel.add(
         [=](const KernelArgs& k) {
           const T* pad = k.has_in(padding) ? k.in<T>(padding) : nullptr;
           n.each_part(k, n.rows, n.parts, [&](int64_t begin, int64_t end) {
@@ -204,7 +196,7 @@ BoundKernel conv_grad(const KernelSite& site, Product<T> product) {
           });
         },
         n.parts);
-    add_phase(
+    kernel.add(
         [=](const KernelArgs& k) {
           n.each_part(k, n.window, n.pieces, [&](int64_t begin, int64_t end) {
             product(Gemm<T>{.m = n.window,
@@ -223,7 +215,7 @@ BoundKernel conv_grad(const KernelSite& site, Product<T> product) {
         n.pieces);
   }
   if (dx < 0 && dpadding < 0) return kernel;
-  add_phase(
+  kernel.add(
       [=](const KernelArgs& k) {
         n.each_part(k, n.rows, n.parts, [&](int64_t begin, int64_t end) {
           product(Gemm<T>{.m = n.rows,
@@ -240,7 +232,7 @@ BoundKernel conv_grad(const KernelSite& site, Product<T> product) {
         });
       },
       n.parts);
-  add_phase(
+  kernel.add(
       [=](const KernelArgs& k) {
         const T* unfolded = reinterpret_cast<const T*>(k.scratch);
         if (dx >= 0) {

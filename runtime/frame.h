@@ -187,7 +187,6 @@ class Frame : public RunContext {
   void infer_node(const Node& node);
   void bind_instruction(int index);
   size_t touched_by(const Node& node) const;  // bytes
-  bool stays_in_loop(int value) const;
   void give_scratch(const Node& node, Bound& bound);
   void place_kept();
   BoundKernel kernel_for(const Node& node, bool late, Bound& bound);

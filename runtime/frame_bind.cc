@@ -199,30 +199,11 @@ void Frame::bind_instruction(int index) {
   give_scratch(node, bound);
 }
 
-// A region's: the passes of one loop all find in it what the first finds.
-bool Frame::stays_in_loop(int value) const {
-  const int slot = value < 0 ? -1 : plan_.slot_of[value];
-  if (slot < 0 || plan_.slots[slot].kind != SlotKind::outer) return false;
-  const auto writes = [](const Plan& plan, const Node& node, int to) {
-    return std::any_of(node.outs.begin(), node.outs.end(),
-                       [&](int out) { return out >= 0 && plan.slot_of[out] == to; });
-  };
-  const Plan& around = outer_->plan_;
-  const auto number = static_cast<int>(as_region_ - around.regions.data());
-  for (const Instruction& loop : around.instructions) {
-    const auto& regions = loop.region_plans;
-    if (std::find(regions.begin(), regions.end(), number) == regions.end()) continue;
-    const Node& node = around.graph.nodes[loop.node];
-    if (node.schema->trait().once || writes(around, node, plan_.slots[slot].index)) return false;
-  }
-  return std::none_of(plan_.graph.nodes.begin(), plan_.graph.nodes.end(),
-                      [&](const Node& node) { return writes(plan_, node, slot); });
-}
-
 void Frame::give_scratch(const Node& node, Bound& bound) {
   const auto look_at = [&](BoundKernel& phase) {
     if (phase.packs < 0) return;
-    const bool stays = as_region_ && stays_in_loop(node.ins[static_cast<size_t>(phase.packs)]);
+    const int slot = plan_.slot_of[node.ins[static_cast<size_t>(phase.packs)]];
+    const bool stays = !plan_.stays_in_loop.empty() && plan_.stays_in_loop[slot];
     if (!stays) phase.packs = -1;
     bound.keeps |= stays;
   };
@@ -237,7 +218,7 @@ void Frame::give_scratch(const Node& node, Bound& bound) {
 
 // The instructions that keep their scratch have it one behind the other; nothing is in it yet.
 void Frame::place_kept() {
-  if (!as_region_) return;
+  if (plan_.stays_in_loop.empty()) return;
   size_t bytes = 0;
   for (Bound& bound : bound_) {
     if (!bound.keeps) continue;
