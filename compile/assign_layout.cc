@@ -1,6 +1,6 @@
 // Between convolutions images keep the layout that the convolution library works in.
 //
-// A convolution's results stand with their channels in blocks (ops/channel_blocks.h); pooling,
+// A convolution's results stand with their channels in blocks (ops/nn/channel_blocks.h); pooling,
 // batch_norm and elementwise nodes go on with them so. A value is put back in its plain place just
 // before the first node that needs it there. Without this pass every convolution would lay its
 // operands out by itself, forwards and backwards.
@@ -11,7 +11,7 @@
 #include "cpu/onednn.h"
 #include "cpu/tile.h"
 #include "cpu/vectorised.h"
-#include "ops/channel_blocks.h"
+#include "ops/nn/channel_blocks.h"
 
 namespace trireme {
 namespace {

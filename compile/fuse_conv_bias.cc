@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "compile/passes.h"
-#include "ops/channel_blocks.h"
+#include "ops/nn/channel_blocks.h"
 
 namespace trireme {
 namespace {

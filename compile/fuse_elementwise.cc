@@ -12,8 +12,8 @@
 
 #include "compile/passes.h"
 #include "compile/views.h"
-#include "ops/fused_elementwise.h"
-#include "ops/tiled_sum.h"
+#include "ops/primitive/fused_elementwise.h"
+#include "ops/primitive/tiled_sum.h"
 
 namespace trireme {
 namespace {

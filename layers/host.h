@@ -35,7 +35,8 @@ struct PyFuncOptions {
   int backward = -1;  // what register_py_func gave; -1: no gradient
   std::vector<std::string> skip_vars_in_backward_input = {};
 };
-// Calls the function registered as `function` (ops/py_func.h); `out` has shapes and types already.
+// Calls the function registered as `function` (ops/host/py_func.h); `out` has shapes and types
+// already.
 Vars py_func(int function, const Vars& x, const Vars& out, const PyFuncOptions& options = {},
              SourceLine line = SourceLine::here());
 

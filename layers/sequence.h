@@ -105,8 +105,8 @@ struct LstmStates {
   Var& last_h;
   Var& last_c;
 };
-// Layers of long short-term memory over [time, batch, width]; cudnn_lstm in ops/cudnn_lstm.cc says
-// how its one weight is laid out.
+// Layers of long short-term memory over [time, batch, width]; cudnn_lstm in
+// ops/recurrent/cudnn_lstm.cc says how its one weight is laid out.
 LstmStates lstm(Var& input, Var& init_h, Var& init_c, const LstmOptions& options,
                 SourceLine line = SourceLine::here());
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "compile/memory_plan.h"
-#include "ops/host_operands.h"
+#include "ops/host/host_operands.h"
 #include "runtime/facts.h"
 #include "runtime/frame.h"
 

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "core/text.h"
-#include "ops/host_operands.h"
+#include "ops/host/host_operands.h"
 #include "runtime/frame.h"
 
 namespace trireme {

@@ -1,5 +1,5 @@
 // Python functions as ops: registered by number, called with the GIL held.
-#include "ops/py_func.h"
+#include "ops/host/py_func.h"
 
 #include "python/binding/binding.h"
 

@@ -3,7 +3,7 @@
 
 #include "core/text.h"
 #include "ir/program.h"
-#include "ops/rank_table.h"
+#include "ops/control/rank_table.h"
 #include "runtime/executor.h"
 #include "tests/support/op_record.h"
 #include "tests/support/op_runner.h"

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "ir/schema.h"
-#include "ops/py_func.h"
+#include "ops/host/py_func.h"
 #include "tests/support/op_record.h"
 #include "tests/support/op_runner.h"
 #include "tests/support/scope_runner.h"

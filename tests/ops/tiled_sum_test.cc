@@ -1,4 +1,4 @@
-#include "ops/tiled_sum.h"
+#include "ops/primitive/tiled_sum.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,77 @@
+// batch_norm: each channel normalised over the batch, or by the statistics kept while training.
+#include "ops/nn/batch_norm.h"
+
+namespace trireme {
+
+OpSchema& batch_norm_parameters(OpSchema& row) {
+  return row.in("Scale", "[channels]: multiplies what is normalised")
+      .in("Bias", "[channels]: is added to it")
+      .in("Mean", "[channels]: the mean kept while training")
+      .in("Variance", "[channels]: the variance kept while training");
+}
+
+OpSchema& batch_norm_attributes(OpSchema& row) {
+  return row.attr("momentum", 0.9f, "what Mean and Variance keep of themselves in a step")
+      .attr("epsilon", 1e-5f, "added to the variance")
+      .between(0, 1e-3f);
+}
+
+OpSchema& batch_norm_results(OpSchema& row) {
+  row.out("Y", "like X")
+      .out("MeanOut", "the variable Mean, updated")
+      .out("VarianceOut", "the variable Variance, updated")
+      .out_intermediate("SavedMean", "[channels]: the mean that was used")
+      .out_intermediate("SavedVariance", "[channels]: one over the deviation that was used")
+      .inplace("Mean", "MeanOut")
+      .inplace("Variance", "VarianceOut")
+      .shape(batch_norm_shape);
+  return batch_norm_attributes(row);
+}
+
+OpSchema& batch_norm_switch_attributes(OpSchema& row) {
+  return row.attr("is_test", false, "normalise by Mean and Variance")
+      .attr("data_layout", "NCHW", "where the channels stand")
+      .one_of({"NCHW", "NHWC", "AnyLayout"})
+      .attr("use_global_stats", false, "normalise by Mean and Variance while training too")
+      .attr("trainable_statistics", false, "is_test has no effect");
+}
+
+OpSchema& batch_norm_switches(OpSchema& row) {
+  return batch_norm_switch_attributes(
+      row.out_optional("ReserveSpace", "empty: nothing needs to be kept"));
+}
+
+OpSchema& batch_norm_slots(OpSchema& row) {
+  batch_norm_parameters(row.in("X", kNormalised))
+      .in_optional("MomentumTensor", "[1]: used instead of the attribute momentum")
+      .in_optional("MomemtumTensor", "MomentumTensor as the original's Python spells it")
+      .in_optional("MeanOut", "MeanOut again, as 2.x names it among the inputs")
+      .in_optional("VarianceOut", "VarianceOut again, as 2.x names it among the inputs");
+  return batch_norm_switches(batch_norm_results(row));
+}
+
+void register_batch_norm(Registry& ops) {
+  batch_norm_slots(ops.op("batch_norm"))
+      .kernel(typed<float, double>(
+          []<class T>(const KernelSite& site) { return batch_norm<T>(site, {}); }))
+      .grad({"X", "Scale", "Bias", "SavedMean", "SavedVariance"})
+      .grad_outs({"Y"})
+      .no_grad({"Mean", "Variance", "MomentumTensor", "MomemtumTensor", "MeanOut", "VarianceOut"})
+      .grad_kernel(typed<float, double>(
+          []<class T>(const KernelSite& site) { return batch_norm_grad<T>(site, {}); }))
+      .sample([](Draw& d) {
+        const int64_t c = d.size(1, 3);
+        return batch_norm_sample(d, {3, c, 2, 3}, c, {});
+      })
+      .sample([](Draw& d) {
+        return batch_norm_sample(d, {4, 2, 3}, 3, {{"data_layout", std::string("NHWC")}});
+      })
+      .sample([](Draw& d) {
+        return batch_norm_sample(d, {5, 3}, 3, {});
+      })
+      .sample([](Draw& d) {
+        return batch_norm_sample(d, {3, 2, 4}, 2, {{"use_global_stats", true}});
+      });
+}
+
+}  // namespace trireme

@@ -1,0 +1,22 @@
+// Convolution passes on oneDNN, as phases of a kernel.
+#pragma once
+
+#include "cpu/onednn.h"
+#include "ir/kernel.h"
+#include "ops/nn/conv_product.h"
+
+namespace trireme {
+
+// Which operands of a kernel hold the tensors of one pass; the pass's result is an output, the
+// others are inputs. With a bias, the result gets it as `sums` says, and its relu.
+struct ConvOperands {
+  int image = -1, map = -1, filter = -1, bias = -1;
+  ChannelBias sums;
+};
+
+// Appends the pass's phases; false, with the reason, when oneDNN has nothing for it. Two spatial
+// axes and float32 only.
+bool add_conv_phases(const ConvShape& shape, ConvPass pass, const ConvOperands& operands,
+                     BoundKernel& kernel, std::string* why_not);
+
+}  // namespace trireme

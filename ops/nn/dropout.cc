@@ -1,0 +1,149 @@
+// dropout: zeroes elements at random while training; the mask is kept for the gradient.
+#include "ir/schema.h"
+#include "ops/tensor/random_source.h"
+
+namespace trireme {
+namespace {
+
+void dropout_shape(OpView& op) {
+  const ValueInfo& x = op.in("X");
+  op.set_out_like("Out", x);
+  op.set_out("Mask", DType::uint8, x.shape);
+}
+
+struct DropoutOptions {
+  double probability;
+  bool is_test;
+  bool upscale;  // kept elements grow while training, else all shrink while testing
+
+  explicit DropoutOptions(const OpView& op)
+      : probability(op.attr<float>("dropout_prob")),
+        is_test(op.attr<bool>("is_test")),
+        upscale(op.attr<std::string>("dropout_implementation") == "upscale_in_train") {}
+
+  double kept_share() const { return 1 - probability; }
+  double train_scale() const {
+    if (!upscale) return 1;
+    return probability < 1 ? 1 / kept_share() : 0;
+  }
+  double test_scale() const { return upscale ? 1 : kept_share(); }
+};
+
+// A seed the user fixed (fix_seed, or the tensor Seed) drops the same elements at every run. A seed
+// that comes from the program drops others at every step, the same ones when the training repeats.
+// The tensor alone names its numbers, so that two ops given one seed drop the same elements.
+class MaskSource {
+ public:
+  explicit MaskSource(const KernelSite& site)
+      : seed_at_(site.position("Seed")),
+        own_(site.attr<bool>("fix_seed")
+                 ? RandomSource(static_cast<uint64_t>(site.attr<int64_t>("seed")),
+                                stream_of(stream_name(site, "Out")), Draws::repeat)
+                 : random_source(site, "Out", Draws::change)) {}
+
+  Philox philox(const KernelArgs& k) const {
+    if (!k.has_in(seed_at_)) return own_.philox(k);
+    const auto seed = static_cast<int64_t>(element_as_double(k.in(seed_at_), 0));
+    return RandomSource(static_cast<uint64_t>(seed), stream_of("dropout"), Draws::repeat).philox(k);
+  }
+
+ private:
+  int seed_at_;
+  RandomSource own_;
+};
+
+template <class T>
+BoundKernel dropout(const KernelSite& site) {
+  const DropoutOptions options(site);
+  const int64_t count = site.in("X").shape.count();
+  const int x_at = site.position("X"), out_at = site.out_position("Out"),
+            mask_at = site.out_position("Mask");
+  if (options.is_test) {
+    return BoundKernel(
+        [=, scale = static_cast<T>(options.test_scale())](const KernelArgs& k) {
+          const auto [begin, end] = k.range(count);
+          for (int64_t i = begin; i < end; ++i) k.out<T>(out_at)[i] = k.in<T>(x_at)[i] * scale;
+          if (k.has_out(mask_at)) {
+            std::fill(k.out<uint8_t>(mask_at) + begin, k.out<uint8_t>(mask_at) + end, uint8_t{1});
+          }
+        },
+        draw_parts(count));
+  }
+  return BoundKernel(
+      [=, source = MaskSource(site),
+       scale = static_cast<T>(options.train_scale())](const KernelArgs& k) {
+        const Philox philox = source.philox(k);
+        const T* x = k.in<T>(x_at);
+        T* out = k.out<T>(out_at);
+        uint8_t* mask = k.has_out(mask_at) ? k.out<uint8_t>(mask_at) : nullptr;
+        const auto [begin, end] = k.range(count);
+        for (int64_t i = begin; i < end; ++i) {
+          const bool keep = philox.uniform(static_cast<uint64_t>(i)) >= options.probability;
+          out[i] = keep ? x[i] * scale : T(0);
+          if (mask) mask[i] = keep;
+        }
+      },
+      draw_parts(count));
+}
+
+template <class T>
+BoundKernel dropout_grad(const KernelSite& site) {
+  const DropoutOptions options(site);
+  const int64_t count = site.in("Out@GRAD").shape.count();
+  const int mask_at = site.position("Mask"), grad_at = site.position("Out@GRAD");
+  const int x_grad_at = site.out_position("X@GRAD");
+  const auto scale = static_cast<T>(options.is_test ? options.test_scale() : options.train_scale());
+  return BoundKernel(
+      [=](const KernelArgs& k) {
+        const uint8_t* mask = k.in<uint8_t>(mask_at);
+        const T* grad = k.in<T>(grad_at);
+        T* x_grad = k.out<T>(x_grad_at);
+        const auto [begin, end] = k.range(count);
+        for (int64_t i = begin; i < end; ++i) {
+          x_grad[i] = options.is_test || mask[i] ? grad[i] * scale : T(0);
+        }
+      },
+      draw_parts(count));
+}
+
+OpSample dropout_sample(Draw& d, const char* implementation, bool is_test) {
+  return {.inputs = {{"X", {d.uniform(d.shape(1, 4))}}},
+          .attrs = {{"dropout_prob", 0.4f},
+                    {"is_test", is_test},
+                    {"fix_seed", true},
+                    {"seed", 7},
+                    {"dropout_implementation", std::string(implementation)}}};
+}
+
+}  // namespace
+
+void register_dropout(Registry& ops) {
+  ops.op("dropout")
+      .in("X", "any shape, floating point")
+      .in_optional("Seed", "[1]: the seed to use, computed by the program")
+      .out("Out", "X with elements zeroed")
+      .out_intermediate("Mask", "1 where an element was kept, uint8")
+      .attr("dropout_prob", 0.5f, "the share of elements to zero")
+      .between(0, 1)
+      .attr("is_test", false, "keep every element")
+      .attr("fix_seed", false, "zero the same elements at every run")
+      .attr("seed", 0, "the same seed zeroes the same elements; 0: others in every process")
+      .attr("dropout_implementation", "downgrade_in_infer",
+            "upscale_in_train divides what is kept by 1 - dropout_prob; downgrade_in_infer "
+            "multiplies by it when testing")
+      .one_of({"downgrade_in_infer", "upscale_in_train"})
+      .shape(dropout_shape)
+      .traits({.random = true})
+      .inplace("X", "Out")
+      .kernel(
+          typed<float, double>([]<class T>(const KernelSite& site) { return dropout<T>(site); }))
+      .grad({"Mask"})
+      .no_grad({"Seed"})
+      .grad_kernel(typed<float, double>(
+          []<class T>(const KernelSite& site) { return dropout_grad<T>(site); }))
+      .sample([](Draw& d) { return dropout_sample(d, "downgrade_in_infer", false); })
+      .sample([](Draw& d) { return dropout_sample(d, "upscale_in_train", false); })
+      .sample([](Draw& d) { return dropout_sample(d, "downgrade_in_infer", true); });
+}
+
+}  // namespace trireme

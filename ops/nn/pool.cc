@@ -1,0 +1,447 @@
+// Pooling: pool2d, pool3d and max_pool2d_with_index.
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "cpu/independent.h"
+#include "cpu/vectorised.h"
+#include "ir/schema.h"
+#include "ops/nn/channel_blocks.h"
+#include "ops/nn/pool.h"
+
+namespace trireme {
+namespace {
+
+std::vector<int64_t> window_sizes(const OpView& op, int spatial, bool from_image,
+                                  const std::vector<int64_t>& extents) {
+  if (from_image) return extents;
+  const auto given = op.attr<std::vector<int>>("ksize");
+  if (given.size() != static_cast<size_t>(spatial)) {
+    throw op
+        .error(cat("ksize has ", given.size(), " numbers [", join(given), "] but there are ",
+                   spatial, " spatial dimensions"))
+        .fix(cat("give ksize ", spatial, " numbers"));
+  }
+  for (const int size : given) {
+    if (size < 1) {
+      throw op.error(cat("ksize is [", join(given), "]"))
+          .fix("give sizes from 1 up, or set global_pooling");
+    }
+  }
+  return {given.begin(), given.end()};
+}
+
+Pool pool_site(const OpView& op, int spatial) {
+  const bool with_index = op.schema().find_attribute("pooling_type") == nullptr;
+  Pool pool;
+  pool.layout = with_index
+                    ? ImageLayout{.spatial = spatial}
+                    : image_layout(op, "X", spatial, "data_format", channel_blocks(op).image);
+  const Shape& x = op.in("X").shape;
+  if (with_index && x.rank() != spatial + 2) {
+    throw op.error(cat("X has ", x.rank(), " dimensions ", x, " but ", spatial + 2, " are needed"))
+        .fix(cat("reshape X to ", spatial + 2, " dimensions"));
+  }
+  std::vector<int64_t> extents;
+  for (int i = 0; i < spatial; ++i) extents.push_back(x.at(pool.layout.spatial_axis(i)));
+  const bool global = op.attr<bool>("global_pooling");
+  pool.adaptive = op.attr<bool>("adaptive") && !global;
+  pool.exclusive = !with_index && op.attr<bool>("exclusive");
+  const auto sizes = window_sizes(op, spatial, global, extents);
+  pool.window = window_over(op, extents, sizes);
+  if (global || pool.adaptive) {
+    for (WindowAxis& axis : pool.window) axis.pad_begin = axis.pad_end = 0;
+  }
+  if (pool.adaptive) {
+    for (size_t i = 0; i < sizes.size(); ++i) pool.window[3 - sizes.size() + i].out = sizes[i];
+  } else {
+    for (const WindowAxis& axis : pool.window) {
+      if (std::max(axis.pad_begin, axis.pad_end) >= axis.size && axis.size > 0) {
+        throw op
+            .error(cat("paddings of ", axis.pad_begin, " and ", axis.pad_end, " leave windows of ",
+                       axis.size, " with nothing but padding"))
+            .fix("pad less than the window's size");
+      }
+    }
+    place_windows(op, pool.window, !with_index && op.attr<bool>("ceil_mode"));
+    if (global) {
+      for (WindowAxis& axis : pool.window) axis.out = 1;
+    }
+  }
+  const Dim channels = pool.layout.channels(x);
+  pool.batch = x.at(0);
+  pool.channels = channels.value();
+  pool.out = pool.layout.shape(x[0], channels, pool.window);
+  return pool;
+}
+
+// Where a plain sweep over rows does: neighbouring pixels are neighbours in memory, and a window
+// reads the same elements wherever it stands.
+bool sweeps_rows(const Pool& pool) {
+  return !pool.adaptive && pool.step() == 1 && pool.window[0].trivial() && pool.window[0].in == 1;
+}
+
+// Whether windows are tiles of 2 x 2 that cover the image without overlapping.
+bool cuts_tiles(const Pool& pool) {
+  const auto fits = [](const WindowAxis& axis) {
+    return axis.size == 2 && axis.stride == 2 && axis.pad_begin == 0 && axis.out * 2 == axis.in;
+  };
+  return sweeps_rows(pool) && fits(pool.window[1]) && fits(pool.window[2]);
+}
+
+// Two planes of the calling thread's memory, kept between calls.
+template <class T>
+T* plane_scratch(const Pool& pool) {
+  thread_local std::vector<T> memory;
+  const auto wanted = static_cast<size_t>(2 * in_pixels(pool.window));
+  if (memory.size() < wanted) memory.resize(wanted);
+  return memory.data();
+}
+
+// Tiles of 2 x 2 that cover the image. Rows are short, so loops go over the whole plane at once:
+// first neighbours in a row, then neighbouring rows. `pairs` holds half a plane.
+template <class T>
+void tile_max(const Pool& pool, const T* x, T* out, T* pairs) {
+  const WindowAxis &h = pool.window[1], &w = pool.window[2];
+  const int64_t n = h.in * w.out;
+  TRIREME_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) {
+    const T left = x[2 * i], right = x[2 * i + 1];
+    pairs[i] = larger(right, left) ? right : left;
+  }
+  for (int64_t j = 0; j < h.out; ++j, out += w.out, pairs += 2 * w.out) {
+    TRIREME_INDEPENDENT
+    for (int64_t l = 0; l < w.out; ++l) {
+      const T upper = pairs[l], lower = pairs[w.out + l];
+      const T top = larger(lower, upper) ? lower : upper;
+      out[l] =
+          larger(top, std::numeric_limits<T>::lowest()) ? top : std::numeric_limits<T>::lowest();
+    }
+  }
+}
+
+// The windows of a row whose element `tap` lies inside the image.
+std::pair<int64_t, int64_t> windows_inside(const WindowAxis& axis, int64_t tap) {
+  const int64_t shift = tap - axis.pad_begin;  // image = at * stride + shift
+  const int64_t begin = shift >= 0 ? 0 : (-shift + axis.stride - 1) / axis.stride;
+  const int64_t room = axis.in - shift;
+  const int64_t end = room <= 0 ? 0 : std::min(axis.out, (room + axis.stride - 1) / axis.stride);
+  return {std::min(begin, end), end};
+}
+
+// Runs body(step) with the step a constant where it is a usual one, so that the loop becomes
+// vectors.
+template <class Body>
+void with_step(int64_t step, const Body& body) {
+  if (step == 1) {
+    body(std::integral_constant<int64_t, 1>());
+  } else if (step == 2) {
+    body(std::integral_constant<int64_t, 2>());
+  } else {
+    body(step);
+  }
+}
+
+// A row of windows at a time, one of their elements after another: the same order within each
+// window as window by window.
+template <class T>
+void pool_plane(const Pool& pool, bool max, const T* x, T* out) {
+  const auto& [d, h, w] = pool.window;
+  for (int64_t j = 0; j < h.out; ++j, out += w.out) {
+    const WindowSpan in_h(pool, h, j);
+    std::fill(out, out + w.out, max ? std::numeric_limits<T>::lowest() : T(0));
+    for (int64_t i = in_h.begin; i < in_h.end; ++i) {
+      for (int64_t tap = 0; tap < w.size; ++tap) {
+        const auto [begin, end] = windows_inside(w, tap);
+        const T* from = x + i * w.in + begin * w.stride + tap - w.pad_begin;
+        T* to = out + begin;
+        with_step(w.stride, [&, n = end - begin](auto step) {
+          for (int64_t l = 0; l < n; ++l) {
+            const T value = from[l * step];
+            to[l] = max ? (larger(value, to[l]) ? value : to[l]) : to[l] + value;
+          }
+        });
+      }
+    }
+    if (max) continue;
+    const WindowSpan in_d(pool, d, 0);
+    for (int64_t l = 0; l < w.out; ++l)
+      out[l] *= weight<T>(pool, in_d, in_h, WindowSpan(pool, w, l));
+  }
+}
+
+template <class T>
+BoundKernel pool_forward(const KernelSite& site, int spatial) {
+  const Pool pool = pool_site(site, spatial);
+  const bool max = site.attr<std::string>("pooling_type") == "max";
+  if (std::is_same_v<T, float> && pool.step() > 1) return pool_lanes(site, pool, max);
+  const bool sweeps = sweeps_rows(pool), tiles = max && cuts_tiles(pool);
+  return BoundKernel(
+      [=](const KernelArgs& k) {
+        const auto [begin, end] = k.range(pool.planes());
+        const int64_t step = pool.step();
+        for (int64_t plane = begin; plane < end; ++plane) {
+          const T* x = k.in<T>(0) + pool.first(plane, in_pixels(pool.window));
+          T* out = k.out<T>(0) + pool.first(plane, out_pixels(pool.window));
+          if (tiles) {
+            vectorised(
+                [=, &pool, pairs = plane_scratch<T>(pool)] { tile_max(pool, x, out, pairs); });
+            continue;
+          }
+          if (sweeps) {
+            vectorised([&] { pool_plane(pool, max, x, out); });
+            continue;
+          }
+          each_window(
+              pool, [&](int64_t at, const WindowSpan& d, const WindowSpan& h, const WindowSpan& w) {
+                T result = max ? std::numeric_limits<T>::lowest() : T(0);
+                each_pixel(pool, d, h, w, [&](int64_t pixel) {
+                  const T value = x[pixel * step];
+                  if (!max) {
+                    result += value;
+                  } else if (larger(value, result)) {
+                    result = value;
+                  }
+                });
+                out[at * step] = max ? result : result * weight<T>(pool, d, h, w);
+              });
+        }
+      },
+      pool.parts());
+}
+
+// The gradient of a maximum over tiles: every pixel is written once, and the first pixel of a tile
+// that has the maximum gets all. `halves` holds two planes: left and right pixels of the tiles, and
+// their gradients, so that the loops over short rows step by one.
+template <class T>
+void tile_max_grad(const Pool& pool, const T* x, const T* out, const T* grad, T* x_grad,
+                   T* halves) {
+  const WindowAxis &h = pool.window[1], &w = pool.window[2];
+  const int64_t n = h.in * w.out;
+  T *left = halves, *right = left + n, *left_grad = right + n, *right_grad = left_grad + n;
+  TRIREME_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) {
+    left[i] = x[2 * i];
+    right[i] = x[2 * i + 1];
+  }
+  for (int64_t j = 0; j < h.out; ++j, out += w.out, grad += w.out) {
+    const int64_t upper = 2 * j * w.out, lower = upper + w.out;
+    TRIREME_INDEPENDENT
+    for (int64_t l = 0; l < w.out; ++l) {
+      const T top = out[l], share = grad[l];
+      const bool first = left[upper + l] == top, second = right[upper + l] == top,
+                 third = left[lower + l] == top, fourth = right[lower + l] == top;
+      left_grad[upper + l] = first ? share : T(0);
+      right_grad[upper + l] = (second & !first) ? share : T(0);
+      left_grad[lower + l] = (third & !(first | second)) ? share : T(0);
+      right_grad[lower + l] = (fourth & !(first | second | third)) ? share : T(0);
+    }
+  }
+  TRIREME_INDEPENDENT
+  for (int64_t i = 0; i < n; ++i) {
+    x_grad[2 * i] = left_grad[i];
+    x_grad[2 * i + 1] = right_grad[i];
+  }
+}
+
+// A maximum gives its gradient to the first pixel that has it; an average spreads it.
+template <class T>
+BoundKernel pool_backward(const KernelSite& site, int spatial) {
+  const Pool pool = pool_site(site, spatial);
+  const bool max = site.attr<std::string>("pooling_type") == "max";
+  if (std::is_same_v<T, float> && pool.step() > 1) return pool_lanes_grad(site, pool, max);
+  const int x_at = site.position("X"), out_at = site.position("Out"),
+            grad_at = site.position("Out@GRAD"), x_grad_at = site.out_position("X@GRAD");
+  const bool tiles = max && cuts_tiles(pool);
+  return BoundKernel(
+      [=](const KernelArgs& k) {
+        const auto [begin, end] = k.range(pool.planes());
+        const int64_t step = pool.step(), pixels = in_pixels(pool.window);
+        for (int64_t plane = begin; plane < end; ++plane) {
+          const T* x = k.in<T>(x_at) + pool.first(plane, pixels);
+          T* x_grad = k.out<T>(x_grad_at) + pool.first(plane, pixels);
+          const int64_t out_first = pool.first(plane, out_pixels(pool.window));
+          const T* out = k.in<T>(out_at) + out_first;
+          const T* grad = k.in<T>(grad_at) + out_first;
+          if (tiles) {
+            vectorised([=, &pool, halves = plane_scratch<T>(pool)] {
+              tile_max_grad(pool, x, out, grad, x_grad, halves);
+            });
+            continue;
+          }
+          for (int64_t i = 0; i < pixels; ++i) x_grad[i * step] = T(0);
+          each_window(
+              pool, [&](int64_t at, const WindowSpan& d, const WindowSpan& h, const WindowSpan& w) {
+                if (max) {
+                  bool given = false;
+                  each_pixel(pool, d, h, w, [&](int64_t pixel) {
+                    if (given || x[pixel * step] != out[at * step]) return;
+                    x_grad[pixel * step] += grad[at * step];
+                    given = true;
+                  });
+                } else {
+                  const T each = grad[at * step] * weight<T>(pool, d, h, w);
+                  each_pixel(pool, d, h, w, [&](int64_t pixel) { x_grad[pixel * step] += each; });
+                }
+              });
+        }
+      },
+      pool.parts());
+}
+
+// Mask: the position of each maximum within its plane.
+template <class T>
+BoundKernel index_forward(const KernelSite& site) {
+  const Pool pool = pool_site(site, 2);
+  const int out_at = site.out_position("Out"), mask_at = site.out_position("Mask");
+  return BoundKernel(
+      [=](const KernelArgs& k) {
+        const auto [begin, end] = k.range(pool.planes());
+        const int64_t pixels = out_pixels(pool.window);
+        for (int64_t plane = begin; plane < end; ++plane) {
+          const T* x = k.in<T>(0) + plane * in_pixels(pool.window);
+          each_window(
+              pool, [&](int64_t at, const WindowSpan& d, const WindowSpan& h, const WindowSpan& w) {
+                int64_t best = h.begin * pool.window[2].in + w.begin;
+                each_pixel(pool, d, h, w, [&](int64_t pixel) {
+                  if (larger(x[pixel], x[best])) best = pixel;
+                });
+                if (k.has_out(out_at)) k.out<T>(out_at)[plane * pixels + at] = x[best];
+                if (k.has_out(mask_at)) {
+                  k.out<int32_t>(mask_at)[plane * pixels + at] = static_cast<int32_t>(best);
+                }
+              });
+        }
+      },
+      pool.parts());
+}
+
+template <class T>
+BoundKernel index_backward(const KernelSite& site) {
+  const Pool pool = pool_site(site, 2);
+  const int mask_at = site.position("Mask"), grad_at = site.position("Out@GRAD"),
+            x_grad_at = site.out_position("X@GRAD");
+  return BoundKernel(
+      [=](const KernelArgs& k) {
+        const auto [begin, end] = k.range(pool.planes());
+        const int64_t in = in_pixels(pool.window), out = out_pixels(pool.window);
+        T* x_grad = k.out<T>(x_grad_at);
+        std::fill(x_grad + begin * in, x_grad + end * in, T(0));
+        for (int64_t plane = begin; plane < end; ++plane) {
+          for (int64_t at = plane * out; at < (plane + 1) * out; ++at) {
+            x_grad[plane * in + k.in<int32_t>(mask_at)[at]] += k.in<T>(grad_at)[at];
+          }
+        }
+      },
+      pool.parts());
+}
+
+using Ints = std::vector<int>;
+
+OpSchema& pool_row(OpSchema& row, int spatial) {
+  const auto axes = static_cast<size_t>(spatial);
+  return row.in("X", "images, in data_format")
+      .out("Out", "one number per window")
+      .required_attr<std::string>("pooling_type", "max or avg")
+      .one_of({"max", "avg"})
+      .required_attr<Ints>("ksize", "the window's size; the size of Out when adaptive")
+      .attr("global_pooling", false, "one window that covers the whole image")
+      .attr("strides", Ints(axes, 1), "steps of the window")
+      .attr("paddings", Ints(axes, 0),
+            "room around the image: one number per dimension, or begin and end of each")
+      .attr("exclusive", true, "averages leave the padding out")
+      .attr("adaptive", false, "ksize is the size of Out")
+      .attr("ceil_mode", false, "a last window that sticks out counts too")
+      .attr("data_format", spatial == 3 ? "NCDHW" : "NCHW", "where the channels stand")
+      .one_of(spatial == 3 ? std::vector<std::string>{"NCDHW", "NDHWC", "AnyLayout"}
+                           : std::vector<std::string>{"NCHW", "NHWC", "AnyLayout"})
+      .attr("padding_algorithm", "EXPLICIT", "SAME and VALID choose the paddings themselves")
+      .one_of({"EXPLICIT", "SAME", "VALID"})
+      .shape([spatial](OpView& op) {
+        op.set_out("Out", op.in("X").dtype, pool_site(op, spatial).out);
+        op.share_lod("X", "Out");
+      })
+      .kernel(typed<float, double>(
+          [spatial]<class T>(const KernelSite& site) { return pool_forward<T>(site, spatial); }))
+      .grad({"X", "Out"})
+      .grad_kernel(typed<float, double>(
+          [spatial]<class T>(const KernelSite& site) { return pool_backward<T>(site, spatial); }));
+}
+
+OpSample pool_sample(Draw& d, const Shape& x, const char* type, const Ints& sizes, Attrs attrs) {
+  attrs["pooling_type"] = std::string(type);
+  attrs["ksize"] = sizes;
+  return {.inputs = {{"X", {d.distinct(x)}}}, .attrs = std::move(attrs)};
+}
+
+}  // namespace
+
+void register_pool(Registry& ops) {
+  pool_row(ops.op("pool2d"), 2)
+      .attr("is_test", false, "has no effect")
+      .sample([](Draw& d) {
+        return pool_sample(d, {2, 2, 5, 4}, "max", {2, 2}, {{"strides", Ints{2, 1}}});
+      })
+      .sample([](Draw& d) {
+        return pool_sample(d, {1, 2, 5, 5}, "avg", {3, 3},
+                           {{"strides", Ints{2, 2}},
+                            {"paddings", Ints{1, 1}},
+                            {"exclusive", d.coin()},
+                            {"ceil_mode", d.coin()}});
+      })
+      .sample([](Draw& d) {
+        return pool_sample(d, {2, 5, 4, 3}, d.coin() ? "max" : "avg", {3, 2},
+                           {{"padding_algorithm", std::string("SAME")},
+                            {"strides", Ints{2, 2}},
+                            {"data_format", std::string("NHWC")}});
+      })
+      .sample([](Draw& d) {
+        return pool_sample(d, {1, 2, 5, 4}, d.coin() ? "max" : "avg", {3, 3}, {{"adaptive", true}});
+      })
+      .sample([](Draw& d) {
+        return pool_sample(d, {2, 3, 3, 4}, "avg", {1, 1}, {{"global_pooling", true}});
+      })
+      .sample([](Draw& d) {
+        return pool_sample(d, {1, 2, 4, 4}, "max", {3, 3},
+                           {{"paddings", Ints{0, 1, 1, 2}}, {"strides", Ints{1, 2}}});
+      });
+  pool_row(ops.op("pool3d"), 3).sample([](Draw& d) {
+    return pool_sample(d, {1, 2, 4, 3, 4}, d.coin() ? "max" : "avg", {2, 2, 2},
+                       {{"strides", Ints{2, 1, 2}}, {"paddings", Ints{1, 0, 0}}});
+  });
+  ops.op("max_pool2d_with_index")
+      .in("X", "[batch, channels, height, width]")
+      .out("Out", "the largest number of each window")
+      .out("Mask", "its position in the channel's plane, int32")
+      .required_attr<Ints>("ksize", "the window's size; the size of Out when adaptive")
+      .attr("global_pooling", false, "one window that covers the whole image")
+      .attr("adaptive", false, "ksize is the size of Out")
+      .attr("strides", Ints{1, 1}, "steps of the window")
+      .attr("paddings", Ints{0, 0}, "room around the image")
+      .attr("padding_algorithm", "EXPLICIT", "SAME and VALID choose the paddings themselves")
+      .one_of({"EXPLICIT", "SAME", "VALID"})
+      .shape([](OpView& op) {
+        const Shape out = pool_site(op, 2).out;
+        op.set_out("Out", op.in("X").dtype, out);
+        op.set_out("Mask", DType::int32, out);
+      })
+      .kernel(typed<float, double>(
+          []<class T>(const KernelSite& site) { return index_forward<T>(site); }))
+      .grad({"X", "Mask"})
+      .grad_outs({"Out"})
+      .grad_kernel(typed<float, double>(
+          []<class T>(const KernelSite& site) { return index_backward<T>(site); }))
+      .sample([](Draw& d) {
+        return OpSample{
+            .inputs = {{"X", {d.distinct({2, 2, 5, 4})}}},
+            .attrs = {{"ksize", Ints{2, 2}}, {"strides", Ints{2, 2}}, {"paddings", Ints{1, 0}}}};
+      })
+      .sample([](Draw& d) {
+        return OpSample{.inputs = {{"X", {d.distinct({1, 2, 5, 4})}}},
+                        .attrs = {{"ksize", Ints{2, 3}}, {"adaptive", true}}};
+      });
+}
+
+}  // namespace trireme
