@@ -340,7 +340,7 @@ std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
   for (size_t i = 0; i < compiled->feed_names.size(); ++i) {
     frame->feed(i, given->at(compiled->feed_names[i]));
   }
-  const size_t binds_before = frame->bind_count();
+  const size_t binds_before = frame->binding().bind_count();
   std::vector<Variable> results;
   locked(scope, nullptr, compiled->plan->writes_states, options.poll, [&] {
     TeamLease lease(options.threads > 0 ? options.threads : num_threads());
@@ -350,7 +350,7 @@ std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
   });
   {
     std::lock_guard lock(mutex_);
-    counters_.binds += frame->bind_count() - binds_before;
+    counters_.binds += frame->binding().bind_count() - binds_before;
   }
   // A frame whose run failed is dropped with its half-made state; this one is whole.
   compiled->give_back(std::move(frame), {given, 1});
@@ -411,26 +411,26 @@ PlanMemory Executor::prepare(const Program& program, const std::vector<Feeds>& f
   check_not_cut_off(scope, true);
   const RunSettings settings = settings_for(options);
   Compiled& compiled = *made.compiled;
-  const auto memory_of = [](const auto& bound) {
+  const auto memory_of = [](const auto& bound, bool known) {
     return PlanMemory{.arena = bound.arena_bytes(),
                       .live = bound.live_bytes(),
                       .scratch = bound.scratch_bytes(),
                       .own = bound.own_bytes(),
-                      .partly = !bound.knows_its_memory()};
+                      .partly = !known};
   };
   if (compiled.replicas) {
     std::lock_guard one_at_a_time(compiled.mutex);
     made.feed(program);
     compiled.replicas->bind(scope, settings);
     compiled.remember(made.given());
-    return memory_of(*compiled.replicas);
+    return memory_of(*compiled.replicas, compiled.replicas->knows_its_memory());
   }
   std::unique_ptr<Frame> frame = compiled.take(scope.id());
   for (size_t i = 0; i < compiled.feed_names.size(); ++i) {
     frame->feed(i, made.given().front().at(compiled.feed_names[i]));
   }
   frame->bind(scope, settings);
-  const PlanMemory memory = memory_of(*frame);
+  const PlanMemory memory = memory_of(frame->placement(), frame->knows_its_memory());
   compiled.give_back(std::move(frame), made.given());
   return memory;
 }

@@ -130,8 +130,8 @@ Executor::ArenaBytes Executor::arena(const Program& program) {
     if (entry->key.program != program.id()) continue;
     std::lock_guard frames(entry->mutex);
     for (const auto& frame : entry->idle) {
-      bytes.held += frame->arena_bytes();
-      bytes.live += frame->live_bytes();
+      bytes.held += frame->placement().arena_bytes();
+      bytes.live += frame->placement().live_bytes();
     }
     if (entry->replicas) bytes.held += entry->replicas->arena_bytes();
     if (entry->replicas) bytes.live += entry->replicas->live_bytes();

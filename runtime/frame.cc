@@ -1,3 +1,4 @@
+// Running a bound plan, instruction by instruction.
 #include "runtime/frame.h"
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 
 #include "core/text.h"
 #include "runtime/profiler.h"
+#include "runtime/region_runner.h"
 
 namespace trireme {
 namespace {
@@ -21,62 +23,31 @@ bool all_finite(const Tensor& tensor) {
 
 }  // namespace
 
-Frame::Frame(const Plan& plan)
+Frame::Frame(const Plan& plan, Frame* outer)
     : plan_(plan),
-      own_(plan.slots.size()),
-      slots_(plan.slots.size(), nullptr),
-      bound_(plan.instructions.size()),
-      segment_bound_(plan.segments.size(), false),
-      present_(plan.segments.size()),
-      put_away_(plan.segments.size()),
-      home_(plan.slots.size(), Home::own),
-      arena_offset_(plan.slots.size(), 0),
-      stood_in_arena_(plan.slots.size(), false),
-      settled_late_(plan.segments.size(), false),
-      placements_(plan.segments.size()),
-      packed_(plan.instructions.size(), false) {
-  for (const Value& value : plan.graph.values) facts_.push_back(value.info);
-  for (ValueInfo& info : facts_) fact_pointers_.push_back(&info);
-  for (size_t s = 0; s < plan.slots.size(); ++s) {
-    if (plan.slots[s].kind == SlotKind::own || plan.slots[s].kind == SlotKind::feed) {
-      slots_[s] = &own_[s];
-    }
-  }
-  for (const Instruction& instruction : plan.instructions) {
-    if (!instruction.cleared.empty()) set_aside_.resize(plan.slots.size());
-  }
+      outer_(outer),
+      top_(outer ? outer->top_ : this),
+      slots_(plan),
+      binding_(plan, slots_),
+      placement_(plan, binding_, slots_) {
   for (const auto& region : plan.regions) {
-    regions_.push_back(std::make_unique<Frame>(*region.plan));
-    regions_.back()->outer_ = this;
-    regions_.back()->as_region_ = &region;
-    regions_.back()->set_top(this);
+    Frame& body = regions_.emplace_back(std::make_unique<RegionRunner>(*this, region))->body();
+    binding_.add_region(body.binding_, region);
+    placement_.add_region(body.placement_);
   }
 }
 
-void Frame::set_top(Frame* top) {
-  top_ = top;
-  for (const auto& region : regions_) region->set_top(top);
-}
-
-void Frame::make_buckets() {
-  for (const Plan::Bucket& bucket : plan_.buckets) {
-    const Tensor& all = buckets_.emplace_back(filled(bucket.dtype, {bucket.elements}, 0));
-    for (const auto& [value, first] : bucket.places) {
-      at(value).tensor() = Tensor(bucket.dtype, plan_.graph.values[value].info.shape, all.buffer(),
-                                  static_cast<size_t>(first) * size_of(bucket.dtype));
-    }
-  }
-}
+Frame::~Frame() = default;
 
 void Frame::begin(Scope& scope, const RunSettings& settings) {
   settings_ = &settings;
+  scope_ = &scope;
   next_poll_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
   step_ = scope.step().load(std::memory_order_relaxed);
-  bind_slots(scope);
-  if (buckets_.size() != plan_.buckets.size()) make_buckets();
-  restart_iterations();
-  if (entry_facts_changed() || (blindly_ && !settings.shapes_only)) unbind();
-  if (!looked_ahead_) look_ahead();
+  if (slots_.find_states(scope, local_states_)) binding_.forget();
+  placement_.make_buckets();
+  forget_iterations();
+  bind_entries();
   segment_ = 0;
   next_ = -1;
 }
@@ -93,7 +64,7 @@ void Frame::run(Scope& scope, const RunSettings& settings) {
 }
 
 void Frame::finish() {
-  write_back();
+  for (const auto& back : plan_.write_backs) slots_[back.slot].copy_from(slots_.of(back.value));
   if (plan_.writes_states && settings_->counts_step) {
     scope_->step().fetch_add(1, std::memory_order_relaxed);
   }
@@ -108,6 +79,7 @@ void Frame::run_segments() {
 }
 
 int Frame::advance() {
+  const RunSettings& settings = *top_->settings_;
   for (; segment_ < plan_.segments.size(); ++segment_) {
     const Segment& segment = plan_.segments[segment_];
     if (next_ < 0) {
@@ -115,9 +87,9 @@ int Frame::advance() {
       next_ = segment.begin;
     }
     while (next_ < segment.end) {
-      if (settings_->stop && settings_->stop->load(std::memory_order_relaxed)) throw RunStopped{};
+      if (settings.stop && settings.stop->load(std::memory_order_relaxed)) throw RunStopped{};
       const int index = next_++;
-      if (settings_->meets && plan_.instructions[index].exchange) return index;
+      if (settings.meets && plan_.instructions[index].exchange) return index;
       run_instruction(index);
     }
     leave_segment(segment_);
@@ -127,46 +99,46 @@ int Frame::advance() {
 }
 
 void Frame::run_instruction(int index) {
-  const Bound& bound = bound_[index];
+  const Instruction& instruction = plan_.instructions[index];
+  const BoundInstruction& bound = binding_.instruction(index);
+  const RunSettings& settings = *top_->settings_;
   current_ = index;
-  KernelArgs args;
-  args.ins = bound.ins.data();
-  args.outs = bound.outs.data();
-  const std::shared_ptr<Buffer>& scratch = bound.keeps ? kept_ : top_->scratch_;
-  args.scratch = scratch ? scratch->data() + bound.scratch_at : nullptr;
-  args.run = this;
-  if (!plan_.instructions[index].cleared.empty()) set_aside(index);
-  for (int region : plan_.instructions[index].region_plans) {
-    Frame& inner = *regions_[static_cast<size_t>(region)];
-    inner.packed_.assign(inner.packed_.size(), false);
+  if (!instruction.cleared.empty()) placement_.put_aside(instruction);
+  for (int number : instruction.region_plans) {
+    regions_[static_cast<size_t>(number)]->forget_packed();
   }
   const bool timed = profiling_on();
   const auto start =
       timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
   try {
-    if (!bound.moot) {
-      const bool packed = bound.keeps && packed_[index];
+    if (!bound.alias) {
+      KernelArgs args;
+      args.ins = bound.ins.data();
+      args.outs = bound.outs.data();
+      args.scratch = placement_.scratch(bound);
+      args.run = this;
+      const bool packed = bound.keeps_scratch && placement_.is_packed(index);
       const auto run = [&](const BoundKernel& phase) {
         if (!packed || phase.packs < 0) run_phase(phase, bound.cut, args);
       };
       run(bound.kernel);
       for (const BoundKernel& phase : bound.kernel.then) run(phase);
-      if (bound.keeps) packed_[index] = true;
+      if (bound.keeps_scratch) placement_.set_packed(index);
     }
     if (timed) record(index, start);
-    if (settings_->check_nan_inf) check_finite(index);
+    if (settings.check_nan_inf) check_finite(index);
   } catch (Error& e) {
-    add_node_context(e, plan_.graph.nodes[plan_.instructions[index].node], fact_pointers_);
+    add_node_context(e, plan_.graph.nodes[instruction.node], binding_.fact_pointers());
     explain_partial_writes(e, index);
     throw;
   }
   // The clock is looked at behind what takes long, and now and then behind the rest.
-  if (settings_->poll && (bound.cut || (++ticks_ & 15) == 0)) poll();
+  if (settings.poll && (bound.cut || (++top_->ticks_ & 15) == 0)) poll();
 }
 
 RunContext::Draw Frame::draw() const {
   const Draw by_number{.before = 0, .replica = static_cast<uint64_t>(top_->replica_)};
-  return outer_ || draws_.empty() ? by_number : draws_[current_];
+  return outer_ || draws_.empty() ? by_number : draws_[static_cast<size_t>(current_)];
 }
 
 void Frame::record(int index, std::chrono::steady_clock::time_point start) const {
@@ -177,15 +149,16 @@ void Frame::record(int index, std::chrono::steady_clock::time_point start) const
 
 void Frame::poll() {
   const auto now = std::chrono::steady_clock::now();
-  if (now < next_poll_) return;
-  next_poll_ = now + std::chrono::milliseconds(100);
-  settings_->poll();
+  if (now < top_->next_poll_) return;
+  top_->next_poll_ = now + std::chrono::milliseconds(100);
+  settings().poll();
 }
 
 // The number of parts is the kernel's, whoever runs them: results do not depend on the team.
 void Frame::run_phase(const BoundKernel& phase, bool cut, KernelArgs args) {
   args.parts = cut ? phase.parts : 1;
-  Team* team = args.parts > 1 && settings_->team ? settings_->team->team() : nullptr;
+  TeamLease* lease = settings().team;
+  Team* team = args.parts > 1 && lease ? lease->team() : nullptr;
   if (team) {
     team->run(args.parts, [&](int part) {
       KernelArgs mine = args;
@@ -197,15 +170,11 @@ void Frame::run_phase(const BoundKernel& phase, bool cut, KernelArgs args) {
   }
 }
 
-void Frame::write_back() {
-  for (const auto& back : plan_.write_backs) slots_[back.slot]->copy_from(at(back.value));
-}
-
-void Frame::check_finite(int index) {
+void Frame::check_finite(int index) const {
   const Node& node = plan_.graph.nodes[plan_.instructions[index].node];
   for (int value : node.outs) {
     if (value < 0) continue;
-    const Variable& variable = at(value);
+    const Variable& variable = slots_.of(value);
     const Tensor* tensor = variable.kind() == Kind::dense  ? &variable.tensor()
                            : variable.kind() == Kind::rows ? &variable.rows().value
                                                            : nullptr;
@@ -214,15 +183,15 @@ void Frame::check_finite(int index) {
                       : tensor->dtype() == DType::float64 ? all_finite<double>(*tensor)
                                                           : true;
     if (!fine) {
+      const std::string& name = binding_.facts(value).name;
       throw Error(ErrorKind::precondition,
-                  cat("its result ", facts_[value].name.empty() ? "(computed)" : facts_[value].name,
-                      " holds nan or inf"))
+                  cat("its result ", name.empty() ? "(computed)" : name, " holds nan or inf"))
           .fix("look at the operands above; FLAGS_check_nan_inf=0 turns this check off");
     }
   }
 }
 
-void Frame::explain_partial_writes(Error& error, int failed) {
+void Frame::explain_partial_writes(Error& error, int failed) const {
   if (outer_) return;
   std::set<std::string> written;
   for (int i = 0; i < failed; ++i) {
@@ -241,7 +210,7 @@ std::vector<Variable> Frame::take_fetches() {
   const auto slot_of = [this](size_t i) { return plan_.slot_of[plan_.graph.fetches[i].value]; };
   for (size_t i = 0; i < plan_.graph.fetches.size(); ++i) {
     const int slot = slot_of(i);
-    Variable& variable = *slots_[slot];
+    Variable& variable = slots_[slot];
     results.emplace_back();
     size_t first = 0;  // fetched under several names: the first took its memory
     while (slot_of(first) != slot) ++first;
@@ -264,5 +233,21 @@ std::vector<Variable> Frame::take_fetches() {
   }
   return results;
 }
+
+RegionRunner& Frame::region(int index) const {
+  const std::vector<int>& plans = plan_.instructions[current_].region_plans;
+  return *regions_[static_cast<size_t>(plans.at(static_cast<size_t>(index)))];
+}
+
+// They are numbered through the whole run, so that no two of them draw the same numbers.
+void Frame::forget_iterations() {
+  iteration_ = 0;
+  for (const auto& region : regions_) region->body().forget_iterations();
+}
+
+void Frame::run_region(int index, StepScopes* keep) { region(index).run(keep); }
+void Frame::begin_passes(int index, int64_t rows) { region(index).begin(rows); }
+void Frame::run_pass(int index, const Pass& pass) { region(index).iterate(pass); }
+void Frame::end_passes(int index) { region(index).end(); }
 
 }  // namespace trireme

@@ -6,7 +6,9 @@
 
 #include "core/sha256.h"
 #include "core/text.h"
+#include "runtime/facts.h"
 #include "runtime/frame.h"
+#include "runtime/region_runner.h"
 
 namespace trireme {
 namespace {
@@ -35,21 +37,23 @@ std::string place_of(const Node& node) {
   return cat(node.origin->op_type, " at ", node.origin->line.file, ":", node.origin->line.line);
 }
 
-}  // namespace
-
-// Of a region: what its passes need, and keep for their gradient.
-std::string Frame::region_text() const {
-  if (!granted_) {
-    return cat(bytes_text(arena_bytes()), " of it, found while running, for the sub-block of ");
+// Of a region: what its iterations need, and keep for their gradient.
+std::string region_text(const Frame& body, const Plan& plan) {
+  if (!body.placement().is_lent()) {
+    return cat(bytes_text(body.placement().arena_bytes()),
+               " of it, found while running, for the sub-block of ");
   }
-  std::string text = bytes_text(planned_bytes_) + " of it";
-  const std::optional<size_t> kept = stack_bytes();
-  if (plan_.graph.saves_passes && kept) {
-    text +=
-        cat(", and ", bytes_text(*kept), " to keep ", passes_, passes_ == 1 ? " pass" : " passes");
+  std::string text = bytes_text(body.placement().planned_bytes()) + " of it";
+  const std::optional<size_t> kept = body.binding().stack_bytes();
+  const int64_t iterations = body.binding().iterations();
+  if (plan.graph.saves_passes && kept) {
+    text += cat(", and ", bytes_text(*kept), " to keep ", iterations,
+                iterations == 1 ? " iteration" : " iterations");
   }
   return text + ", for the sub-block of ";
 }
+
+}  // namespace
 
 std::string Frame::report() const {
   std::ostringstream out;
@@ -64,49 +68,52 @@ std::string Frame::report() const {
   for (size_t i = 0; i < plan_.instructions.size(); ++i) {
     const Node& node = plan_.graph.nodes[plan_.instructions[i].node];
     const std::string& type = (node.members.empty() ? node : node.members[0]).schema->type();
-    const BoundKernel& kernel = bound_[i].kernel;
+    const BoundInstruction& bound = binding_.instructions()[i];
+    const BoundKernel& kernel = bound.kernel;
     packed += kernel.packed;
     packing += kernel.packed > 0;
-    for (const Kernel* chosen : bound_[i].chosen) {
+    for (const Kernel* chosen : bound.chosen) {
       ++kernels[type][kernel.detail.empty() ? chosen->name : cat(chosen->name, " ", kernel.detail)];
     }
     for (int value : node.outs) {
-      if (value < 0 || home_[plan_.slot_of[value]] == Home::own) continue;
-      if (!facts_[value].shape.known()) continue;
-      const size_t bytes =
-          static_cast<size_t>(facts_[value].shape.count()) * size_of(facts_[value].dtype);
+      if (value < 0 || placement_.has_own_memory(plan_.slot_of[value])) continue;
+      if (!binding_.facts(value).shape.known()) continue;
+      const size_t bytes = byte_count(binding_.facts(value));
       values += bytes;
       owners.push_back({bytes, value});
     }
   }
-  out << "memory\n  arena " << bytes_text(arena_bytes()) << " for values of " << bytes_text(values)
-      << " (at most " << bytes_text(live_bytes()) << " at once), scratch "
-      << bytes_text(scratch_bytes()) << "\n";
+  out << "memory\n  arena " << bytes_text(placement_.arena_bytes()) << " for values of "
+      << bytes_text(values) << " (at most " << bytes_text(placement_.live_bytes())
+      << " at once), scratch " << bytes_text(placement_.scratch_bytes()) << "\n";
   if (packing > 0) {
     out << "  in every step " << packing << " instructions pack " << bytes_text(packed)
         << " of operands into that scratch\n";
   }
   for (size_t i = 0; i < plan_.instructions.size(); ++i) {
     for (int number : plan_.instructions[i].region_plans) {
-      const Frame& inner = *regions_[static_cast<size_t>(number)];
-      out << "  " << inner.region_text() << place_of(plan_.graph.nodes[plan_.instructions[i].node]);
-      const auto keeping = std::count_if(inner.bound_.begin(), inner.bound_.end(),
-                                         [](const Bound& bound) { return bound.keeps; });
+      const RegionRunner& region = *regions_[static_cast<size_t>(number)];
+      out << "  " << region_text(region.body(), *region.plan().plan)
+          << place_of(plan_.graph.nodes[plan_.instructions[i].node]);
+      const auto& inner = region.body().binding_.instructions();
+      const auto keeping =
+          std::count_if(inner.begin(), inner.end(),
+                        [](const BoundInstruction& bound) { return bound.keeps_scratch; });
       if (keeping > 0) {
         out << ", where " << keeping << (keeping == 1 ? " instruction packs" : " instructions pack")
-            << " what stays the same in all passes before the first, and keeps it";
+            << " what stays the same in all iterations before the first, and keeps it";
       }
       out << "\n";
     }
   }
-  for (size_t b = 0; b < buckets_.size(); ++b) {
-    out << "  " << bytes_text(buckets_[b].byte_size()) << " of it a bucket of "
+  for (size_t b = 0; b < placement_.bucket_count(); ++b) {
+    out << "  " << bytes_text(placement_.bucket(b).byte_size()) << " of it a bucket of "
         << plan_.buckets[b].places.size() << " gradients\n";
   }
   std::stable_sort(owners.begin(), owners.end(),
                    [](const Owner& a, const Owner& b) { return a.bytes > b.bytes; });
   for (size_t i = 0; i < std::min(owners.size(), kOwnersShown); ++i) {
-    const ValueInfo& info = facts_[owners[i].value];
+    const ValueInfo& info = binding_.facts(owners[i].value);
     const Node& node = plan_.graph.nodes[plan_.graph.values[owners[i].value].node];
     out << "  " << bytes_text(owners[i].bytes) << " " << info.name << " " << name_of(info.dtype)
         << " " << info.shape << " of " << place_of(node) << "\n";
@@ -125,16 +132,18 @@ std::string Frame::report() const {
 
 std::string Frame::digest() const {
   std::ostringstream out;
-  const bool placed = (!outer_ || granted_) && !top_->reads_entries();
+  const bool placed = (!outer_ || placement_.is_lent()) && !top_->binding_.reads_entries();
   out << plan_.graph.to_text();
   for (const auto& segment : plan_.segments) out << segment.begin << "-" << segment.end << "\n";
   for (size_t s = 0; s < plan_.slots.size(); ++s) {
     const Lifetime& life = plan_.lifetimes[s];
     out << s << ": " << life.first_segment << " " << life.first << " " << life.last;
-    if (placed && home_[s] == Home::ahead) out << " at " << arena_offset_[s];
+    if (placed && placement_.is_ahead(static_cast<int>(s))) {
+      out << " at " << placement_.offset(static_cast<int>(s));
+    }
     out << "\n";
   }
-  for (const auto& region : regions_) out << region->digest() << "\n";
+  for (const auto& region : regions_) out << region->body().digest() << "\n";
   return hex(sha256(out.str()));
 }
 

@@ -138,11 +138,11 @@ void make_shares(std::vector<double>& amounts) {
 void Replicas::find_weights() {
   const int averaged = graphs_.averaged_value;
   const bool known = averaged >= 0 && std::all_of(frames_.begin(), frames_.end(), [&](auto& frame) {
-                       return frame->known_before_run(averaged);
+                       return frame->binding().known_before_run(averaged);
                      });
   for (size_t i = 0; i < frames_.size(); ++i) {
-    used_.shares[i] =
-        static_cast<double>(known ? frames_[i]->facts(averaged).shape.count() : samples_[i]);
+    used_.shares[i] = static_cast<double>(
+        known ? frames_[i]->binding().facts(averaged).shape.count() : samples_[i]);
   }
   make_shares(used_.shares);
   used_.exact = known || averaged < 0;
@@ -195,8 +195,8 @@ void Replicas::bind(Scope& scope, const RunSettings& settings) {
 void Replicas::bind_update(Scope& scope, const RunSettings& settings) {
   for (size_t g = 0; g < graphs_.gradients; ++g) {
     const int value = replica_->graph.kept[g];
-    const ValueInfo& info = frames_[0]->facts(value);
-    if (info.type != VarType::lod_tensor || !frames_[0]->known_before_run(value)) return;
+    const ValueInfo& info = frames_[0]->binding().facts(value);
+    if (info.type != VarType::lod_tensor || !frames_[0]->binding().known_before_run(value)) return;
     Tensor gradient = Tensor::without_memory(info.dtype, info.shape);
     gradient.set_lod(info.lod);
     update_frame_->feed(g, gradient);
@@ -272,7 +272,7 @@ void Replicas::refuse_nonlinear() const {
 void Replicas::correct_weights() {
   std::vector<double> elements;
   for (const auto& frame : frames_) {
-    const Shape& shape = frame->facts(graphs_.averaged_value).shape;
+    const Shape& shape = frame->binding().facts(graphs_.averaged_value).shape;
     if (!shape.known()) return;
     elements.push_back(static_cast<double>(shape.count()));
   }
@@ -294,7 +294,7 @@ void Replicas::correct_weights() {
 // of replicas; where rows are not those of the batch, or not known yet, each replica draws its own.
 void Replicas::place_draws() {
   size_t changes = 0;
-  for (const auto& frame : frames_) changes += frame->change_count();
+  for (const auto& frame : frames_) changes += frame->binding().change_count();
   if (random_.empty() || std::exchange(placed_changes_, changes) == changes) return;
   std::vector<std::vector<RunContext::Draw>> draws(frames_.size());
   for (size_t r = 0; r < frames_.size(); ++r) {
@@ -307,13 +307,13 @@ void Replicas::place_draws() {
     const Shape& open = replica_->graph.values[*out].info.shape;
     const bool batch = open.rank() > 0 && !open[0].known();
     const bool known = std::all_of(frames_.begin(), frames_.end(), [&](const auto& frame) {
-      return frame->known_before_run(*out);
+      return frame->binding().known_before_run(*out);
     });
     if (!batch || !known) continue;
     uint64_t before = 0;
     for (size_t r = 0; r < frames_.size(); ++r) {
       draws[r][index] = {.before = before, .replica = 0};
-      before += static_cast<uint64_t>(frames_[r]->facts(*out).shape.count());
+      before += static_cast<uint64_t>(frames_[r]->binding().facts(*out).shape.count());
     }
   }
   for (size_t r = 0; r < frames_.size(); ++r) {
@@ -424,18 +424,18 @@ bool Replicas::knows_its_memory() const {
                      [](const auto& frame) { return frame->knows_its_memory(); });
 }
 
-size_t Replicas::of_frames(size_t (Frame::*bytes)() const) const {
-  size_t sum = update_frame_ ? (*update_frame_.*bytes)() : 0;
-  for (const auto& frame : frames_) sum += (*frame.*bytes)();
+size_t Replicas::of_frames(size_t (MemoryPlacement::*bytes)() const) const {
+  size_t sum = update_frame_ ? (update_frame_->placement().*bytes)() : 0;
+  for (const auto& frame : frames_) sum += (frame->placement().*bytes)();
   return sum;
 }
 
-size_t Replicas::live_bytes() const { return of_frames(&Frame::live_bytes); }
-size_t Replicas::arena_bytes() const { return of_frames(&Frame::arena_bytes); }
-size_t Replicas::scratch_bytes() const { return of_frames(&Frame::scratch_bytes); }
+size_t Replicas::live_bytes() const { return of_frames(&MemoryPlacement::live_bytes); }
+size_t Replicas::arena_bytes() const { return of_frames(&MemoryPlacement::arena_bytes); }
+size_t Replicas::scratch_bytes() const { return of_frames(&MemoryPlacement::scratch_bytes); }
 
 size_t Replicas::own_bytes() const {
-  size_t bytes = of_frames(&Frame::own_bytes);
+  size_t bytes = of_frames(&MemoryPlacement::own_bytes);
   for (const LocalStates& states : states_) {
     for (const auto& [name, copy] : states) {
       if (copy.kind() == Kind::dense && copy.initialized()) bytes += copy.tensor().buffer()->size();

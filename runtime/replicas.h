@@ -65,7 +65,7 @@ class Replicas {
   };
   void bind_weighted(Scope& scope, const RunSettings& alone);
   void bind_update(Scope& scope, const RunSettings& settings);
-  size_t of_frames(size_t (Frame::*bytes)() const) const;
+  size_t of_frames(size_t (MemoryPlacement::*bytes)() const) const;
   std::vector<Result> step(Scope& scope, const RunSettings& settings);
   void copy_states(Scope& scope);
   void find_weights();

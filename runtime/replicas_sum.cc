@@ -83,7 +83,7 @@ void Replicas::find_filled_buckets() {
     for (size_t i = 0; i < frames_.size(); ++i) {
       for (const auto& [value, first] : replica_->buckets[b].places) {
         const Tensor& gradient = dense_gradient(i, value);
-        filled &= gradient.buffer() == frames_[i]->bucket(b).buffer();
+        filled &= gradient.buffer() == frames_[i]->placement().bucket(b).buffer();
       }
     }
     filled_buckets_[b] = filled;
@@ -159,7 +159,7 @@ void Replicas::sum_gradients(const RunSettings& settings) {
     };
     for (size_t b = 0; b < replica_->buckets.size(); ++b) {
       if (filled_buckets_[b]) {
-        add([&](size_t i) -> const Tensor& { return frames_[i]->bucket(b); });
+        add([&](size_t i) -> const Tensor& { return frames_[i]->placement().bucket(b); });
       } else {
         for (const auto& place : replica_->buckets[b].places) add_value(place.value);
       }

@@ -364,7 +364,7 @@ size_t arena(const Program& program, const Story& story, const Strings& fetches,
     frame.feed(i, feeds.at(plan->graph.feeds[i].name));
   }
   frame.run(scope, {});
-  return frame.arena_bytes();
+  return frame.placement().arena_bytes();
 }
 
 TEST(Stories, ThePlanNeedsNoMoreMemory) {

@@ -1,10 +1,11 @@
-// Passes over sub-blocks: what they begin with, what they leave, what is kept for their gradients.
+// Iterations of sub-blocks: copies between their values and those around them.
+#include "runtime/region_runner.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "core/text.h"
 #include "ops/host/host_operands.h"
-#include "runtime/frame.h"
 
 namespace trireme {
 namespace {
@@ -19,7 +20,7 @@ void append_rows(const Tensor& more, Tensor& total) {
   if (fits) {
     total.resize(total.dtype(), shape);  // keeps the buffer, and with it the rows
   } else {
-    // For as many rows again: more passes are coming.
+    // For as many rows again: more iterations are coming.
     Tensor both(total.dtype(), shape, Buffer::allocate(2 * needed), 0);
     if (held > 0) std::memcpy(both.raw(), total.raw(), held);
     both.set_lod(total.lod());
@@ -43,7 +44,7 @@ void add_shared_out(TeamLease* lease, const Tensor& part, const Tensor& total) {
   team->run(sum.parts, [&sum](int i) { add_tensor(sum.part, sum.total, i, sum.parts); });
 }
 
-// Adds the result of one pass to those of the passes before it.
+// Adds the result of one iteration to those of the iterations before it.
 void accumulate(Variable& total, const Variable& part, TeamLease* lease) {
   switch (part.kind()) {
     case Kind::dense:
@@ -82,7 +83,7 @@ void make_room(Variable& target, DType dtype, const Shape& shape) {
   if (!fits) tensor.resize(dtype, shape);
 }
 
-// Arrays change hands, so that a loop over an array does not copy it in every pass.
+// Arrays change hands, so that a loop over an array does not copy it in every iteration.
 void hand_over(Variable& target, Variable& source) {
   if (&target == &source) return;
   if (source.kind() == Kind::array) {
@@ -118,7 +119,7 @@ Tensor row_of(const Tensor& sequence, int64_t row) {
   return sequence.slice_rows(row, row + 1).reshaped(shape);
 }
 
-// `first`: of these passes, which decides the shape.
+// `first`: of these iterations, which decides the shape.
 void put_row(Variable& sequence, const Tensor& value, int64_t row, int64_t rows, bool first) {
   if (first) {
     Shape shape;
@@ -129,13 +130,13 @@ void put_row(Variable& sequence, const Tensor& value, int64_t row, int64_t rows,
   }
   const Tensor target = row_of(sequence.tensor(), row);
   if (!(target.shape() == value.shape())) {
-    throw Error(cat("pass ", row, " gives ", value.describe(), " but earlier ones gave ",
+    throw Error(cat("iteration ", row, " gives ", value.describe(), " but earlier ones gave ",
                     target.describe()));
   }
   std::memcpy(target.raw(), value.raw(), value.byte_size());
 }
 
-// What a pass borrowed has its owner's memory for itself again; shape and LoD stay known.
+// What an iteration borrowed has its owner's memory for itself again; shape and LoD stay known.
 void give_back(Variable& borrowed) {
   if (borrowed.kind() == Kind::host) borrowed.clear();
   if (borrowed.kind() != Kind::dense) return;
@@ -147,59 +148,20 @@ void give_back(Variable& borrowed) {
 
 }  // namespace
 
-int Frame::region_number(int index) const {
-  return plan_.instructions[current_].region_plans.at(static_cast<size_t>(index));
-}
+RegionRunner::RegionRunner(Frame& outer, const Plan::RegionPlan& region)
+    : outer_(outer), region_(region), body_(*region.plan, &outer) {}
 
-// Results hold nothing until the sub-block runs; then it fills the memory they had.
-void Frame::set_aside(int index) {
-  const Instruction& instruction = plan_.instructions[index];
-  for (int position : instruction.cleared) {
-    const int slot = plan_.slot_of[plan_.graph.nodes[instruction.node].outs[position]];
-    Variable& result = *slots_[slot];
-    if (result.initialized()) std::swap(result, set_aside_[static_cast<size_t>(slot)]);
-    result.clear();
-  }
-}
-
-// Passes are numbered through the whole run, so that no two of them draw the same numbers.
-void Frame::restart_iterations() {
-  for (const auto& region : regions_) {
-    region->iteration_ = 0;
-    region->restart_iterations();
-  }
-}
-
-// True when some stand elsewhere than before.
-bool Frame::tie_outer_slots() {
-  bool moved = false;
-  for (size_t s = 0; s < plan_.slots.size(); ++s) {
-    if (plan_.slots[s].kind != SlotKind::outer) continue;
-    Variable* variable = outer_->slots_[plan_.slots[s].index];
-    moved |= slots_[s] != variable;
-    slots_[s] = variable;
-  }
-  return moved;
-}
-
-void Frame::run_inner(int number, StepScopes* keep) {
-  const int resumed = current_;
-  Frame& inner = *regions_[number];
-  const Graph& graph = inner.plan_.graph;
-  inner.settings_ = settings_;
-  inner.scope_ = scope_;
-  inner.step_ = step_;
-  inner.next_poll_ = next_poll_;
-  if (inner.tie_outer_slots()) inner.forget_bindings();
-  if (inner.entry_facts_changed()) inner.unbind();
-  if (!inner.looked_ahead_) inner.look_ahead();
+void RegionRunner::run(StepScopes* keep) {
+  const Graph& graph = region_.plan->graph;
+  if (body_.slots_.find_outer(outer_.slots_)) body_.binding_.forget();
+  body_.bind_entries();
 
   StepScopes::Values* kept = nullptr;
   if (keep && graph.saves_passes) kept = &keep->add(graph.saved.size());
   const auto save = [&](bool beginning) {
     for (size_t i = 0; kept && i < graph.saved.size(); ++i) {
       const Value& saved = graph.values[graph.saved[i]];
-      Variable& value = inner.at(graph.saved[i]);
+      Variable& value = inner(graph.saved[i]);
       if (saved.node >= 0 && saved.info.type == VarType::step_scopes) {
         std::swap((*kept)[i], value);  // a loop inside writes where it is kept
       } else if ((saved.node < 0) == beginning) {
@@ -208,90 +170,76 @@ void Frame::run_inner(int number, StepScopes* keep) {
     }
   };
   save(/*beginning=*/true);
-  inner.run_segments();
+  body_.run_segments();
   save(/*beginning=*/false);
-  for (const auto& carry : plan_.regions[number].carries) {
-    Variable& outer = *slots_[carry.outer_slot];
-    if (!outer.initialized() && !set_aside_.empty()) {
-      std::swap(outer, set_aside_[static_cast<size_t>(carry.outer_slot)]);
-    }
-    outer.copy_from(inner.at(carry.inner_value));
+  for (const auto& carry : region_.carries) {
+    outer_.placement_.take_again(carry.outer_slot);
+    outer(carry.outer_slot).copy_from(inner(carry.inner_value));
   }
-  ++inner.iteration_;
-  next_poll_ = inner.next_poll_;
-  current_ = resumed;
-  if (settings_->poll) poll();
+  ++body_.iteration_;
+  if (outer_.settings().poll) outer_.poll();
 }
 
-void Frame::run_region(int index, StepScopes* keep) { run_inner(region_number(index), keep); }
-
-void Frame::begin_passes(int index, int64_t rows) {
-  const int number = region_number(index);
-  Frame& inner = *regions_[number];
-  inner.rows_ = rows;
-  inner.has_result_.assign(plan_.regions[number].ports.size(), false);
-  inner.appended_.assign(plan_.regions[number].ports.size(), 0);
-  for (const auto& port : plan_.regions[number].ports) {
+void RegionRunner::begin(int64_t rows) {
+  rows_ = rows;
+  has_result_.assign(region_.ports.size(), false);
+  appended_.assign(region_.ports.size(), 0);
+  for (const auto& port : region_.ports) {
     if (port.how != RegionLink::How::carry) continue;
-    Variable& entry = inner.at(port.entry);
-    if (port.from >= 0 && slots_[port.from]->initialized()) {
-      entry.copy_from(*slots_[port.from]);
-    } else {
-      set_zeros_like(entry, port.like < 0 ? nullptr : slots_[port.like]);
-      const bool array = inner.facts_[port.entry].type == VarType::lod_tensor_array;
-      if (array && entry.kind() != Kind::array) set_empty_array(entry);
+    Variable& entry = inner(port.entry);
+    if (port.from >= 0 && outer(port.from).initialized()) {
+      entry.copy_from(outer(port.from));
+      continue;
     }
+    set_zeros_like(entry, port.like < 0 ? nullptr : &outer(port.like));
+    const bool array = body_.binding_.facts(port.entry).type == VarType::lod_tensor_array;
+    if (array && entry.kind() != Kind::array) set_empty_array(entry);
   }
 }
 
-void Frame::run_pass(int index, const Pass& pass) {
-  const int number = region_number(index);
-  const Plan::RegionPlan& region = plan_.regions[number];
-  Frame& inner = *regions_[number];
-  for (const auto& port : region.ports) {
-    if (port.how == RegionLink::How::slice && slots_[port.from]->initialized()) {
-      const Variable& sequence = *slots_[port.from];
-      inner.at(port.entry).tensor() = row_of(sequence.tensor(), pass.row);
-    }
+void RegionRunner::iterate(const RunContext::Pass& iteration) {
+  for (const auto& port : region_.ports) {
+    if (port.how != RegionLink::How::slice || !outer(port.from).initialized()) continue;
+    const Variable& sequence = outer(port.from);
+    inner(port.entry).tensor() = row_of(sequence.tensor(), iteration.row);
   }
-  for (const auto& load : region.loads) {
-    promise(pass.load && static_cast<size_t>(load.saved) < pass.load->size(),
-            "a forward pass keeps what its gradient reads");
-    inner.at(load.entry) = (*pass.load)[static_cast<size_t>(load.saved)];
+  for (const auto& load : region_.loads) {
+    promise(iteration.load && static_cast<size_t>(load.saved) < iteration.load->size(),
+            "a forward iteration keeps what its gradient reads");
+    inner(load.entry) = (*iteration.load)[static_cast<size_t>(load.saved)];
   }
-  run_inner(number, pass.keep);
-  for (size_t i = 0; i < region.ports.size(); ++i) {
-    const auto& port = region.ports[i];
-    if (port.last < 0) continue;
-    Variable& last = inner.at(port.last);
-    if (port.how == RegionLink::How::carry) {
-      hand_over(inner.at(port.entry), last);
-      continue;
-    }
-    if (port.to < 0 || (port.how == RegionLink::How::sum && !last.initialized())) continue;
-    if (port.how == RegionLink::How::append) {
-      append(port.to, last.tensor(), inner.appended_[i]);
-      continue;
-    }
-    Variable& result = *slots_[port.to];
-    const bool first = !inner.has_result_[i];
-    inner.has_result_[i] = true;
-    if (port.how == RegionLink::How::stack) {
-      put_row(result, last.tensor(), pass.row, inner.rows_, first);
-    } else if (first) {
-      result.copy_from(last);
-    } else {
-      accumulate(result, last, settings_->team);
-    }
+  run(iteration.keep);
+  for (size_t i = 0; i < region_.ports.size(); ++i) {
+    if (region_.ports[i].last >= 0) take_result(i, iteration);
   }
 }
 
-// Rows of one pass, below those of the passes before it. Where all are foreseen there is room for
-// them.
-void Frame::append(int slot, const Tensor& rows, int64_t& before) {
-  Variable& result = *slots_[slot];
+void RegionRunner::take_result(size_t number, const RunContext::Pass& iteration) {
+  const auto& port = region_.ports[number];
+  Variable& last = inner(port.last);
+  if (port.how == RegionLink::How::carry) return hand_over(inner(port.entry), last);
+  if (port.to < 0 || (port.how == RegionLink::How::sum && !last.initialized())) return;
+  if (port.how == RegionLink::How::append) {
+    return append(port.to, last.tensor(), appended_[number]);
+  }
+  Variable& result = outer(port.to);
+  const bool first = !has_result_[number];
+  has_result_[number] = true;
+  if (port.how == RegionLink::How::stack) {
+    put_row(result, last.tensor(), iteration.row, rows_, first);
+  } else if (first) {
+    result.copy_from(last);
+  } else {
+    accumulate(result, last, outer_.settings().team);
+  }
+}
+
+// Rows of one iteration, below those of the iterations before it. Where all are known ahead there
+// is room for them.
+void RegionRunner::append(int slot, const Tensor& rows, int64_t& before) {
+  Variable& result = outer(slot);
   const int64_t count = rows.shape().at(0);
-  if (home_[slot] == Home::ahead) {
+  if (outer_.placement_.is_ahead(slot)) {
     std::memcpy(result.tensor().slice_rows(before, before + count).raw(), rows.raw(),
                 rows.byte_size());
   } else {
@@ -305,36 +253,31 @@ void Frame::append(int slot, const Tensor& rows, int64_t& before) {
   before += count;
 }
 
-// What the passes borrowed is given back: its owners write over it in their next run.
-void Frame::end_passes(int index) {
-  const int number = region_number(index);
-  const Plan::RegionPlan& region = plan_.regions[number];
-  Frame& inner = *regions_[number];
-  for (size_t i = 0; i < region.ports.size(); ++i) {
-    const auto& port = region.ports[i];
+// What the iterations borrowed is given back: its owners write over it in their next run.
+void RegionRunner::end() {
+  for (size_t i = 0; i < region_.ports.size(); ++i) {
+    const auto& port = region_.ports[i];
     if (port.how == RegionLink::How::slice) {
-      give_back(inner.at(port.entry));
+      give_back(inner(port.entry));
       continue;
     }
     if (port.to < 0) continue;
-    Variable& result = *slots_[port.to];
+    Variable& result = outer(port.to);
     if (port.how == RegionLink::How::carry) {
-      Variable& entry = inner.at(port.entry);
+      Variable& entry = inner(port.entry);
       if (entry.kind() != Kind::array && !entry.initialized()) result.clear();
       hand_over(result, entry);
     } else if (port.how == RegionLink::How::append) {
-      if (inner.appended_[i] > 0) continue;
-      const ValueInfo& row = inner.plan_.graph.values[port.last].info;
+      if (appended_[i] > 0) continue;
+      const ValueInfo& row = region_.plan->graph.values[port.last].info;
       Shape none = row.shape;
       none[0] = Dim(0);
       result_of_shape(result, row.dtype, none);
-    } else if (!inner.has_result_[i]) {
-      set_zeros_like(result, port.like < 0 ? nullptr : slots_[port.like]);
+    } else if (!has_result_[i]) {
+      set_zeros_like(result, port.like < 0 ? nullptr : &outer(port.like));
     }
   }
-  for (const auto& load : region.loads) {
-    give_back(inner.at(load.entry));
-  }
+  for (const auto& load : region_.loads) give_back(inner(load.entry));
 }
 
 }  // namespace trireme

@@ -1,0 +1,44 @@
+// The variables that a plan's slots stand for: the frame's own, the scope's, the outer frame's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compile/plan.h"
+#include "core/scope.h"
+
+namespace trireme {
+
+// States of one replica: what it writes for itself, instead of the scope's variable of that name.
+using LocalStates = std::map<std::string, Variable>;
+
+class SlotVariables {
+ public:
+  explicit SlotVariables(const Plan& plan);
+  SlotVariables(const SlotVariables&) = delete;
+  SlotVariables& operator=(const SlotVariables&) = delete;
+
+  Variable& operator[](int slot) const { return *variables_[static_cast<size_t>(slot)]; }
+  Variable& of(int value) const { return (*this)[plan_.slot_of[value]]; }
+  // Null where a state or an outer slot was not found yet.
+  const Variable* find(size_t slot) const { return variables_[slot]; }
+
+  // Finds the states in `local`, then in the scope and its parents; what nobody has is made in the
+  // root. True when they may be others than those found before.
+  bool find_states(Scope& scope, LocalStates* local);
+  // True when some outer slot stands for another variable than before.
+  bool find_outer(const SlotVariables& outer);
+  uint64_t scope_id() const { return scope_id_; }
+
+ private:
+  const Plan& plan_;
+  std::vector<Variable> own_;         // by slot; unused for slots that live elsewhere
+  std::vector<Variable*> variables_;  // by slot
+  std::vector<size_t> outer_;         // slots of the frame around
+  uint64_t scope_id_ = 0;
+  uint64_t epoch_ = 0;
+};
+
+}  // namespace trireme
