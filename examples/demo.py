@@ -42,8 +42,7 @@ def main():
     random.seed(1)  # the order of the samples
     fluid.default_main_program().random_seed = 1
     fluid.default_startup_program().random_seed = 1
-    img = fluid.layers.data(name='img', shape=[64], dtype='float32')
-    label = fluid.layers.data(name='label', shape=[1], dtype='int64')
+    img, label = fluid.layers.data('img', [64]), fluid.layers.data('label', [1], dtype='int64')
     _, avg_loss, acc = conv_net(img, label)
     test_program = fluid.default_main_program().clone(for_test=True)
     fluid.optimizer.Adam(learning_rate=0.001).minimize(avg_loss)

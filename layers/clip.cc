@@ -2,7 +2,6 @@
 #include "layers/clip.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 
 #include "core/text.h"
@@ -84,12 +83,6 @@ ParamGrads clip_each(const ParamGrads& params_grads, const std::function<bool(co
   return clipped(params_grads, wants, role_vars, clip);
 }
 
-std::string text_of(const char* format, double a, double b = 0) {
-  char text[96];
-  std::snprintf(text, sizeof text, format, a, b);
-  return text;
-}
-
 }  // namespace
 
 bool GradientClip::wants(const Var& param) const {
@@ -109,7 +102,7 @@ ParamGrads GradientClipByValue::operator()(const ParamGrads& params_grads) {
 }
 
 std::string GradientClipByValue::describe() const {
-  return text_of("Gradient Clip By Value, min = %f, max=%f", min_, max_);
+  return cat("GradientClipByValue(max=", max_, ", min=", min_, ")");
 }
 
 ParamGrads GradientClipByNorm::operator()(const ParamGrads& params_grads) {
@@ -119,7 +112,7 @@ ParamGrads GradientClipByNorm::operator()(const ParamGrads& params_grads) {
 }
 
 std::string GradientClipByNorm::describe() const {
-  return text_of("Gradient Clip By Norm, clip_norm=%f", clip_norm_);
+  return cat("GradientClipByNorm(clip_norm=", clip_norm_, ")");
 }
 
 ParamGrads GradientClipByGlobalNorm::operator()(const ParamGrads& params_grads) {
@@ -155,7 +148,7 @@ ParamGrads GradientClipByGlobalNorm::operator()(const ParamGrads& params_grads) 
 }
 
 std::string GradientClipByGlobalNorm::describe() const {
-  return text_of("Gradient Clip By GlobalNorm, global_norm=%f", clip_norm_);
+  return cat("GradientClipByGlobalNorm(clip_norm=", clip_norm_, ")");
 }
 
 void set_gradient_clip(std::shared_ptr<GradientClip> clip, const std::vector<std::string>& params,

@@ -142,9 +142,7 @@ std::string profile_table(const std::vector<ProfileEvent>& events, ProfileOrder 
     name.resize(width, ' ');
     return name;
   };
-  std::string text =
-      "------------------------->     Profiling Report     <-------------------------\n";
-  text += "\nPlace: CPU\nTime unit: ms\n\n";
+  std::string text = "Where the time went: ops on the CPU, in milliseconds\n\n";
   text += cell("Event") + formatted("  %-10s  %-12s  %-12s  %-12s  %-12s  %-10s\n", "Calls",
                                     "Total", "Min.", "Max.", "Ave.", "Ratio.");
   for (const Row& row : rows) {

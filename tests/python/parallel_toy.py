@@ -9,25 +9,37 @@ class Toy:
 
     def __init__(self, train=True, seed=5, rate=0.01):
         fluid.default_startup_program().random_seed = seed
-        data = fluid.layers.data(name='X', shape=[1], dtype='float32')
-        self.hidden = fluid.layers.fc(input=data, size=10)
+        self.hidden = fluid.layers.fc(fluid.layers.data('X', [1]), 10)
         self.loss = fluid.layers.mean(self.hidden)
         self.test_program = fluid.default_main_program().clone(for_test=True)
         if train:
             fluid.optimizer.SGD(learning_rate=rate).minimize(self.loss)
         self.main, self.startup = fluid.default_main_program(), fluid.default_startup_program()
-        self.exe = fluid.Executor(fluid.CPUPlace())
-        self.exe.run(self.startup)
+        self.exe = started()
 
     def parallel(self, places=2, program=None, **options):
         if program is None and 'loss_name' not in options:
             options['loss_name'] = self.loss.name
-        return fluid.CompiledProgram(program or self.main).with_data_parallel(
-            places=[fluid.CPUPlace()] * places, **options)
+        return on_places(places, program or self.main, **options)
 
     def run(self, compiled, feed=None, fetch=None, **options):
         return self.exe.run(compiled, feed={'X': batch()} if feed is None else feed,
                             fetch_list=[self.loss] if fetch is None else fetch, **options)
+
+
+def started():
+    """An executor that has run the startup program of now."""
+    executor = fluid.Executor(fluid.CPUPlace())
+    executor.run(fluid.default_startup_program())
+    return executor
+
+
+def on_places(count=2, program=None, loss=None, **options):
+    """A program, or the main one of now, compiled for so many CPU places."""
+    if loss is not None:
+        options['loss_name'] = loss.name
+    compiled = fluid.CompiledProgram(program or fluid.default_main_program())
+    return compiled.with_data_parallel(places=[fluid.CPUPlace()] * count, **options)
 
 
 def batch(n=10):

@@ -1,4 +1,4 @@
-"""CompiledProgram and ParallelExecutor as the documents use them, on CPU places."""
+"""CompiledProgram on CPU places: what it refuses, tells, saves and plans."""
 import hashlib
 import os
 import subprocess
@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import _trireme as _C
-import paddle
 import paddle.fluid as fluid
-import paddle.static as static
+from parallel_toy import Toy, batch, on_places, started
 
 
 @pytest.fixture(autouse=True)
@@ -26,66 +25,8 @@ def fresh():
 
 
 def toy(seed=None):
-    fluid.default_startup_program().random_seed = seed or 0
-    data = fluid.layers.data(name='X', shape=[1], dtype='float32')
-    hidden = fluid.layers.fc(input=data, size=10)
-    loss = fluid.layers.mean(hidden)
-    test_program = fluid.default_main_program().clone(for_test=True)
-    fluid.optimizer.SGD(learning_rate=0.01).minimize(loss)
-    exe = fluid.Executor(fluid.CPUPlace())
-    exe.run(fluid.default_startup_program())
-    return exe, loss, test_program
-
-
-def batch(n=10):
-    return np.random.RandomState(n).random_sample((n, 1)).astype('float32')
-
-
-def test_documents_example_of_compiled_program():
-    exe, loss, test_program = toy()
-    places = [fluid.CPUPlace()] * 2
-    train = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
-        loss_name=loss.name, places=places)
-    test = fluid.CompiledProgram(test_program).with_data_parallel(share_vars_from=train, places=places)
-    value, = exe.run(train, feed={'X': batch()}, fetch_list=[loss.name])
-    assert value.shape == (2,)
-    before, = exe.run(test, feed={'X': batch()}, fetch_list=[loss.name])
-    for _ in range(3):
-        exe.run(train, feed={'X': batch()}, fetch_list=[loss.name])
-    after, = exe.run(test, feed={'X': batch()}, fetch_list=[loss.name])
-    assert (after < before).all()
-
-
-def test_documents_example_of_static():
-    main, startup = static.Program(), static.Program()
-    with static.program_guard(main, startup):
-        data = static.data(name='X', shape=[None, 1], dtype='float32')
-        hidden = static.nn.fc(x=data, size=10)
-        loss = paddle.mean(hidden)
-        paddle.optimizer.SGD(learning_rate=0.01).minimize(loss)
-    exe = static.Executor(paddle.CPUPlace())
-    exe.run(startup)
-    compiled = static.CompiledProgram(main)
-    value, = exe.run(compiled, feed={'X': batch()}, fetch_list=[loss.name])
-    assert value.shape == (1,)
-
-
-def test_documents_example_of_parallel_executor():
-    os.environ['CPU_NUM'] = '2'
-    exe, loss, test_program = toy()
-    train_exe = fluid.ParallelExecutor(use_cuda=False, main_program=fluid.default_main_program(),
-                                       loss_name=loss.name)
-    test_exe = fluid.ParallelExecutor(use_cuda=False, main_program=test_program,
-                                      share_vars_from=train_exe)
-    assert train_exe.device_count == 2
-    value, = train_exe.run(feed={'X': batch()}, fetch_list=[loss.name])
-    assert value.shape == (2,)
-    value, = test_exe.run(feed={'X': batch()}, fetch_list=[loss.name])
-    assert value.shape == (2,)
-    value, = train_exe.run(feed=[{'X': batch(10)}, {'X': batch(9)}], fetch_list=[loss.name])
-    assert value.shape == (2,)
-    train_exe.drop_local_exe_scopes()
-    train_exe.run(feed={'X': batch()}, fetch_list=[loss.name])
+    net = Toy(seed=seed or 0)
+    return net.exe, net.loss, net.test_program
 
 
 def test_one_device_and_several_train_alike():
@@ -94,8 +35,7 @@ def test_one_device_and_several_train_alike():
         with fluid.scope_guard(fluid.core.Scope()), fluid.unique_name.guard(), \
                 fluid.program_guard(fluid.Program(), fluid.Program()):
             exe, loss, _ = toy(seed=5)
-            program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
-                loss_name=loss.name, places=[fluid.CPUPlace()] * places)
+            program = on_places(places, loss=loss)
             for n in (7, 8, 9):
                 exe.run(program, feed={'X': batch(n)}, fetch_list=[])
             ends.append(np.array(fluid.global_scope().find_var('fc_0.w_0').get_tensor()))
@@ -113,8 +53,7 @@ def test_cpu_num_absent_becomes_one():
 
 def test_return_merged_false_keeps_devices_apart():
     exe, loss, _ = toy()
-    program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
-        loss_name=loss.name, places=[fluid.CPUPlace()] * 2)
+    program = on_places(2, loss=loss)
     values = exe.run(program, feed={'X': batch(3)}, fetch_list=['fc_0.tmp_1', loss.name],
                      return_merged=False)
     assert [v.shape for v in values[0]] == [(1, 10), (2, 10)]
@@ -132,8 +71,7 @@ def test_return_merged_false_keeps_devices_apart():
 ])
 def test_wrong_feeds(feed, error, text):
     exe, loss, _ = toy()
-    program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
-        loss_name=loss.name, places=[fluid.CPUPlace()] * 2)
+    program = on_places(2, loss=loss)
     with pytest.raises(error, match=text):
         exe.run(program, feed=feed, fetch_list=[loss])
 
@@ -181,8 +119,7 @@ def test_explain_answers_for_every_knob():
     _, loss, _ = toy()
     strategy = fluid.ExecutionStrategy()
     strategy.num_threads = 1
-    program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
-        loss_name=loss.name, exec_strategy=strategy, places=[fluid.CPUPlace()] * 2)
+    program = on_places(2, loss=loss, exec_strategy=strategy)
     text = program.explain()
     for knob in ('reduce_strategy', 'memory_optimize', 'num_iteration_per_drop_scope'):
         assert knob in text
@@ -202,10 +139,8 @@ def test_batch_norm_statistics_are_merged():
     y = fluid.layers.batch_norm(x, momentum=0.0)
     loss = fluid.layers.mean(y * y)
     fluid.optimizer.SGD(0.1).minimize(loss)
-    exe = fluid.Executor(fluid.CPUPlace())
-    exe.run(fluid.default_startup_program())
-    program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
-        loss_name=loss.name, places=[fluid.CPUPlace()] * 2)
+    exe = started()
+    program = on_places(2, loss=loss)
     data = np.random.RandomState(0).rand(8, 3).astype('float32')
     exe.run(program, feed={'x': data}, fetch_list=[])
     mean = np.array(fluid.global_scope().find_var('batch_norm_0.w_1').get_tensor())
@@ -308,8 +243,7 @@ def test_a_value_without_meaning_is_refused(field, value):
 def test_edits_of_a_strategy_after_it_was_given_are_warned_about():
     _, loss, _ = toy()
     build, execution = fluid.BuildStrategy(), fluid.ExecutionStrategy()
-    program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
-        loss_name=loss.name, build_strategy=build, exec_strategy=execution, places=[fluid.CPUPlace()] * 2)
+    program = on_places(2, loss=loss, build_strategy=build, exec_strategy=execution)
     with pytest.warns(UserWarning, match='num_threads is set after') as told:
         execution.num_threads = 1
     assert told[0].filename == __file__
@@ -442,8 +376,7 @@ def test_memory_of_a_loop(net, known, devices):
     x = fluid.data('x', [5, None, 8])
     loss = fluid.layers.mean(net(x))
     fluid.optimizer.SGD(0.1).minimize(loss)
-    exe = fluid.Executor(fluid.CPUPlace())
-    exe.run(fluid.default_startup_program())
+    exe = started()
     compiled = fluid.CompiledProgram(fluid.default_main_program())
     if devices > 1:
         compiled.with_data_parallel(loss_name=loss.name, places=[fluid.CPUPlace()] * devices)
@@ -542,8 +475,7 @@ def test_a_branch_without_a_kernel_stops_only_who_takes_it(taken):
 
 def test_passes_are_checked_on_several_devices(monkeypatch):
     exe, loss, _ = toy()
-    compiled = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
-        loss_name=loss.name, places=[fluid.CPUPlace()] * 2)
+    compiled = on_places(2, loss=loss)
     text = exe.check_passes(compiled, {'X': batch()})
     assert text.count('the same numbers') == text.count('\n') > 5
     for wrong in (3, [{}, {}]):

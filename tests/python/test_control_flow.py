@@ -118,13 +118,13 @@ def test_while_loop_has_gradients(exe):
 
 def test_while_loop_wrong_uses():
     i = number(0)
-    with pytest.raises(TypeError, match='cond in while_loop must be callable'):
+    with pytest.raises(TypeError, match='cond of while_loop must be a function, got'):
         layers.while_loop(1, lambda i: i, [i])
-    with pytest.raises(TypeError, match='list or tuple'):
+    with pytest.raises(TypeError, match='loop_vars of while_loop is a list of'):
         layers.while_loop(lambda i: i, lambda i: i, i)
     with pytest.raises(ValueError, match='loop_vars is empty'):
         layers.while_loop(lambda: i, lambda: i, [])
-    with pytest.raises(ValueError, match='same arity'):
+    with pytest.raises(ValueError, match='a value for each of loop_vars'):
         layers.while_loop(lambda i: i < 1, lambda i: [i, i], [i])
     with pytest.raises(TypeError, match='bool'):
         layers.while_loop(lambda i: i, lambda i: i, [i])
@@ -166,11 +166,11 @@ def test_cond_wrong_uses():
     x = fluid.data('x', [1])
     with pytest.raises(TypeError, match='pred'):
         layers.cond(x, lambda: x, lambda: x)
-    with pytest.raises(TypeError, match='true_fn in cond must be callable, but received int'):
+    with pytest.raises(TypeError, match='true_fn of cond must be a function, got int'):
         layers.cond(x > 1.0, 3, lambda: x)
     with pytest.raises(ValueError, match='true_fn returns 1 variables and false_fn 0'):
         layers.cond(x > 1.0, lambda: x, lambda: None)
-    with pytest.raises(ValueError, match='Incompatible return values'):
+    with pytest.raises(ValueError, match='must return alike'):
         layers.cond(x > 1.0, lambda: [x, [x]], lambda: [x, x])
     with pytest.raises(TypeError, match='float32 from true_fn and int64 from false_fn'):
         layers.cond(x > 1.0, lambda: x, lambda: number(1))
@@ -198,13 +198,13 @@ def test_case_takes_the_first_that_holds(exe):
 
 def test_case_wrong_uses():
     x = fluid.data('x', [1])
-    with pytest.raises(TypeError, match='list or tuple'):
+    with pytest.raises(TypeError, match='pred_fn_pairs of case is a list of'):
         layers.case(x < 1.0)
     with pytest.raises(TypeError, match='pairs of a variable and a function'):
         layers.case([[x < 1.0, lambda: x]])
-    with pytest.raises(TypeError, match='must be callable'):
+    with pytest.raises(TypeError, match='must be a function'):
         layers.case([(x < 1.0, x)])
-    with pytest.raises(TypeError, match='default in case must be callable'):
+    with pytest.raises(TypeError, match='default of case must be a function'):
         layers.case([(x < 1.0, lambda: x)], default=x)
     with pytest.raises(ValueError, match='pred_fn_pairs is empty'):
         layers.case([])
@@ -226,9 +226,9 @@ def test_switch_case_wrong_uses():
     index, x = number(1), fluid.data('x', [1])
     with pytest.raises(TypeError, match='branch_index'):
         layers.switch_case(x, [lambda: x])
-    with pytest.raises(TypeError, match='list, tuple or dict'):
+    with pytest.raises(TypeError, match='branch_fns of switch_case is a list of functions'):
         layers.switch_case(index, lambda: x)
-    with pytest.raises(TypeError, match='must be int'):
+    with pytest.raises(TypeError, match='numbered by ints, and one has a str'):
         layers.switch_case(index, [('a', lambda: x)])
     with pytest.raises(ValueError, match='two functions for 1'):
         layers.switch_case(index, [(1, lambda: x), (1, lambda: x)])
@@ -248,7 +248,7 @@ def test_switch_assigns_in_one_case(exe):
             layers.assign(number(3, 'float32'), rate)
     for given, expected in ((1, 1), (3, 2), (8, 3)):
         assert value_of(exe, rate, step=np.float32([given]))[0].item() == expected
-    with pytest.raises(ValueError, match='inside with'):
+    with pytest.raises(ValueError, match='outside of its switch'):
         switch.case(step < 2.0)
     with pytest.raises(ValueError, match='before any case'):
         with layers.Switch() as empty, empty.default():

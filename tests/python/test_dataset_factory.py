@@ -117,11 +117,11 @@ def test_training_consumes_the_dataset(exe, fresh, variables, files, capsys):
 
 
 def test_misuse_of_train_from_dataset(exe, fresh, variables, files):
-    with pytest.raises(RuntimeError, match='dataset is needed'):
+    with pytest.raises(RuntimeError, match='no dataset to run over'):
         exe.train_from_dataset(fresh[0])
     with pytest.raises(TypeError, match='DatasetFactory, got int'):
         exe.train_from_dataset(fresh[0], dataset=1)
-    with pytest.raises(RuntimeError, match='thread num'):
+    with pytest.raises(RuntimeError, match='how many files to read'):
         exe.train_from_dataset(fresh[0], made('QueueDataset', variables, files, thread=0))
     with pytest.raises(AssertionError):
         exe.train_from_dataset(fresh[0], made('QueueDataset', variables, files), fetch_list=['x'], fetch_info=['a', 'b'])

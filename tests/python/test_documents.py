@@ -1,11 +1,13 @@
-"""Programs that make the calls of the documents' samples, in their order, on 1 to 4 CPU places."""
+"""What the documents of CompiledProgram, ParallelExecutor and DistributeTranspiler promise, on CPU places.
+
+Every way to call them that the documents show is here, and every loss is compared with numpy's.
+"""
 import importlib
 import inspect
-import os
 import pydoc
 import socket
 
-import numpy
+import numpy as np
 import pytest
 
 import paddle
@@ -13,213 +15,199 @@ import paddle.fluid as fluid
 import paddle.fluid.transpiler  # noqa: F401
 import paddle.static as static
 from paddle.fluid import compiler
+from parallel_toy import value
 
 PLACES = [1, 2, 3, 4]
 pytestmark = pytest.mark.usefixtures('environment')
 
 
-def samples(rows):
-    return numpy.random.random(size=(rows, 1)).astype('float32')
+@pytest.fixture
+def on_cpus(monkeypatch):
+    """on_cpus(n): the environment says that there are n CPU devices."""
+    return lambda count: monkeypatch.setenv('CPU_NUM', str(count))
 
 
-def test_compiled_program():
+def rows(count):
+    """Three features a row, other ones for each count."""
+    return np.random.RandomState(count).uniform(-1, 1, (count, 3)).astype('float32')
+
+
+def loss_of(features):
+    """What the nets below compute with the parameters of now."""
+    return np.mean(np.square(features @ value('fc_0.w_0') + value('fc_0.b_0')))
+
+
+def losses_of(features, places):
+    """The same, of each place's share of the rows."""
+    ends = [len(features) * place // places for place in range(places + 1)]
+    return [loss_of(features[begin:end]) for begin, end in zip(ends, ends[1:])]
+
+
+def in_static():
+    """(executor that has started it, loss, program to test with), built with the names of paddle.static."""
     paddle.enable_static()
-    exe = static.Executor(paddle.CPUPlace())
-    data = static.data(name='X', shape=[None, 1], dtype='float32')
-    hidden = static.nn.fc(x=data, size=10)
-    loss = paddle.mean(hidden)
-    paddle.optimizer.SGD(learning_rate=0.01).minimize(loss)
-
-    exe.run(static.default_startup_program())
-    compiled_prog = static.CompiledProgram(static.default_main_program())
-    loss_data, = exe.run(compiled_prog, feed={"X": samples(10)}, fetch_list=[loss.name])
-    assert loss_data.shape == (1,)
+    x = static.data(name='features', shape=[None, 3], dtype='float32')
+    loss = paddle.mean(paddle.square(static.nn.fc(x=x, size=4)))
+    for_test = static.default_main_program().clone(for_test=True)
+    paddle.optimizer.SGD(learning_rate=0.1).minimize(loss)
+    starter = static.Executor(paddle.CPUPlace())
+    starter.run(static.default_startup_program())
+    return starter, loss, for_test
 
 
-@pytest.mark.parametrize('places', PLACES)
-def test_with_data_parallel(places):
-    paddle.enable_static()
-    parallel_places = [paddle.CPUPlace()] * places
-    os.environ['CPU_NUM'] = str(places)
-    exe = static.Executor(paddle.CPUPlace())
-    data = static.data(name='X', shape=[None, 1], dtype='float32')
-    hidden = static.nn.fc(x=data, size=10)
-    loss = paddle.mean(hidden)
-    test_program = static.default_main_program().clone(for_test=True)
-    paddle.optimizer.SGD(learning_rate=0.01).minimize(loss)
+def in_fluid(train=True):
+    """(main program, program to test with, loss), with the names of paddle.fluid; started."""
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup):
+        x = fluid.layers.data(name='features', shape=[3], dtype='float32')
+        loss = fluid.layers.mean(fluid.layers.square(fluid.layers.fc(input=x, size=4)))
+        for_test = fluid.default_main_program().clone(for_test=True)
+        if train:
+            fluid.optimizer.SGD(learning_rate=0.1).minimize(loss)
+    fluid.Executor(fluid.CPUPlace()).run(startup)
+    return main, for_test, loss
 
-    exe.run(static.default_startup_program())
-    compiled_train_prog = static.CompiledProgram(
-        static.default_main_program()).with_data_parallel(
-            loss_name=loss.name, places=parallel_places)
-    compiled_test_prog = static.CompiledProgram(
-        test_program).with_data_parallel(
-            share_vars_from=compiled_train_prog, places=parallel_places)
 
-    loss_data, = exe.run(compiled_train_prog, feed={"X": samples(10)}, fetch_list=[loss.name])
-    assert loss_data.shape == (places,)
-    test_data = samples(10)
-    before, = exe.run(compiled_test_prog, feed={"X": test_data}, fetch_list=[loss.name])
-    assert before.shape == (places,)
-    exe.run(compiled_train_prog, feed={"X": samples(10)}, fetch_list=[loss.name])
-    after, = exe.run(compiled_test_prog, feed={"X": test_data}, fetch_list=[loss.name])
-    assert (after < before).all()  # the test program uses the parameters that were trained
+def test_a_compiled_program_runs_as_the_program_would():
+    runner, loss, _ = in_static()
+    once = static.CompiledProgram(static.default_main_program())
+    expected = loss_of(rows(10))
+    got, = runner.run(once, feed={'features': rows(10)}, fetch_list=[loss.name])
+    assert got.shape == (1,)
+    np.testing.assert_allclose(got, [expected], rtol=1e-5)
+    assert loss_of(rows(10)) < expected  # and it has learnt
 
 
 @pytest.mark.parametrize('places', PLACES)
-def test_parallel_executor(places):
-    os.environ['CPU_NUM'] = str(places)
-    exe = fluid.Executor(fluid.CPUPlace())
-    train_program = fluid.Program()
-    startup_program = fluid.Program()
-    with fluid.program_guard(train_program, startup_program):
-        data = fluid.layers.data(name='X', shape=[1], dtype='float32')
-        hidden = fluid.layers.fc(input=data, size=10)
-        loss = fluid.layers.mean(hidden)
-        test_program = fluid.default_main_program().clone(for_test=True)
-        fluid.optimizer.SGD(learning_rate=0.01).minimize(loss)
-
-    exe.run(startup_program)
-    train_exe = fluid.ParallelExecutor(use_cuda=False, main_program=train_program,
-                                       loss_name=loss.name)
-    test_exe = fluid.ParallelExecutor(use_cuda=False, main_program=test_program,
-                                      share_vars_from=train_exe)
-    loss_data, = train_exe.run(feed={"X": samples(10)}, fetch_list=[loss.name])
-    assert loss_data.shape == (places,)
-    loss_data, = test_exe.run(feed={"X": samples(10)}, fetch_list=[loss.name])
-    assert loss_data.shape == (places,)
+def test_a_test_program_shares_what_training_changes(places, on_cpus):
+    on_cpus(places)
+    runner, loss, for_test = in_static()
+    where = [paddle.CPUPlace()] * places
+    train = static.CompiledProgram(static.default_main_program()).with_data_parallel(
+        places=where, loss_name=loss.name)
+    test = static.CompiledProgram(for_test).with_data_parallel(places=where, share_vars_from=train)
+    for _ in range(3):
+        for compiled, count in ((train, 10), (test, 9)):
+            expected = losses_of(rows(count), places)
+            got, = runner.run(compiled, feed={'features': rows(count)}, fetch_list=[loss.name])
+            np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize('places', PLACES)
-def test_parallel_executor_feeds(places):
-    os.environ['CPU_NUM'] = str(places)
-    exe = fluid.Executor(fluid.CPUPlace())
-    train_program = fluid.Program()
-    startup_program = fluid.Program()
-    with fluid.program_guard(train_program, startup_program):
-        data = fluid.layers.data(name='X', shape=[1], dtype='float32')
-        hidden = fluid.layers.fc(input=data, size=10)
-        loss = fluid.layers.mean(hidden)
-        fluid.optimizer.SGD(learning_rate=0.01).minimize(loss)
-        exe.run(startup_program)
-        train_exe = fluid.ParallelExecutor(use_cuda=False, main_program=train_program,
-                                           loss_name=loss.name)
-
-    # A dict is split; with 2 places each has a piece of shape (5, 1).
-    loss_data, pieces = train_exe.run(feed={"X": samples(10)}, fetch_list=[loss.name, "X"])
-    assert loss_data.shape == (places,)
-    assert pieces.shape == (10, 1)
-    # A list has a dict for each place; their sizes may differ.
-    assert train_exe.device_count == places
-    feed = [{"X": samples(10 - place)} for place in range(train_exe.device_count)]
-    loss_data, = train_exe.run(feed=feed, fetch_list=[loss.name])
-    assert loss_data.shape == (places,)
+def test_parallel_executors_share_what_training_changes(places, on_cpus):
+    on_cpus(places)
+    main, for_test, loss = in_fluid()
+    train = fluid.ParallelExecutor(use_cuda=False, loss_name=loss.name, main_program=main)
+    test = fluid.ParallelExecutor(use_cuda=False, share_vars_from=train, main_program=for_test)
+    for _ in range(3):
+        for executor, count in ((train, 10), (test, 9)):
+            expected = losses_of(rows(count), places)
+            got, = executor.run(fetch_list=[loss.name], feed={'features': rows(count)})
+            np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize('places', PLACES)
-def test_drop_local_exe_scopes(places):
-    os.environ['CPU_NUM'] = str(places)
-    train_program = fluid.Program()
-    startup_program = fluid.Program()
-    with fluid.program_guard(train_program, startup_program):
-        data = fluid.layers.data(name='X', shape=[1], dtype='float32')
-        hidden = fluid.layers.fc(input=data, size=10)
-        loss = fluid.layers.mean(hidden)
-
-    exe = fluid.Executor(fluid.CPUPlace())
-    exe.run(startup_program)
-    parallel_exe = fluid.ParallelExecutor(use_cuda=False, main_program=train_program,
-                                          loss_name=loss.name)  # accepted without a backward part
-    x = samples(10)
-    loss_data, = parallel_exe.run(feed={"X": x}, fetch_list=[loss.name])
-    assert loss_data.shape == (places,)
-    parallel_exe.drop_local_exe_scopes()
-    again, = parallel_exe.run(feed={"X": x}, fetch_list=[loss.name])
-    numpy.testing.assert_array_equal(again, loss_data)
+def test_a_dict_is_split_and_a_list_has_a_dict_for_each_place(places, on_cpus):
+    on_cpus(places)
+    main, _, loss = in_fluid()
+    parallel = fluid.ParallelExecutor(use_cuda=False, main_program=main, loss_name=loss.name)
+    assert parallel.device_count == places
+    joined, = parallel.run(fetch_list=['features'], feed={'features': rows(10)})
+    np.testing.assert_array_equal(joined, rows(10))
+    batches = [rows(10 - place) for place in range(places)]  # their sizes may differ
+    expected = [loss_of(batch) for batch in batches]
+    got, = parallel.run(fetch_list=[loss.name], feed=[{'features': batch} for batch in batches])
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize('places', PLACES)
-@pytest.mark.parametrize('memory_opt', [True, False])
-def test_guide(places, memory_opt):
-    """The guide's sample defines no net, no feed and no imports, and overwrites loss."""
-    os.environ['CPU_NUM'] = str(places)
-    data = fluid.layers.data(name='X', shape=[1], dtype='float32')
-    loss = fluid.layers.mean(fluid.layers.fc(input=data, size=10))
-    fluid.optimizer.SGD(learning_rate=0.01).minimize(loss)
-    feed_dict = {'X': samples(10)}
-
-    exe = fluid.Executor(fluid.CPUPlace())
-    exe.run(fluid.default_startup_program())
-    loss_data = exe.run(fluid.default_main_program(), feed=feed_dict, fetch_list=[loss.name])
-    assert loss_data[0].shape == (1,)
-
-    exec_strategy = fluid.ExecutionStrategy()
-    exec_strategy.num_threads = places * 4
-    build_strategy = fluid.BuildStrategy()
-    build_strategy.memory_optimize = True if memory_opt else False
-    compiled_prog = compiler.CompiledProgram(
-        fluid.default_main_program()).with_data_parallel(
-            loss_name=loss.name, build_strategy=build_strategy, exec_strategy=exec_strategy)
-    loss_data, = exe.run(compiled_prog, feed=feed_dict, fetch_list=[loss.name])
-    assert loss_data.shape == (places,)
+def test_dropped_scopes_take_nothing_that_lasts(places, on_cpus):
+    on_cpus(places)
+    main, _, loss = in_fluid(train=False)
+    # A loss_name is accepted without a backward part.
+    parallel = fluid.ParallelExecutor(use_cuda=False, main_program=main, loss_name=loss.name)
+    ask = dict(fetch_list=[loss.name], feed={'features': rows(10)})
+    first, = parallel.run(**ask)
+    parallel.drop_local_exe_scopes()
+    second, = parallel.run(**ask)
+    np.testing.assert_array_equal(second, first)
+    np.testing.assert_allclose(first, losses_of(rows(10), places), rtol=1e-5)
 
 
-def small_net():
-    data = fluid.layers.data(name='X', shape=[1], dtype='float32')
-    loss = fluid.layers.mean(fluid.layers.fc(input=data, size=10))
-    fluid.optimizer.SGD(learning_rate=0.01).minimize(loss)
+@pytest.mark.parametrize('reuse', [True, False])
+@pytest.mark.parametrize('places', PLACES)
+def test_one_program_runs_plain_and_with_strategies(places, reuse, on_cpus):
+    """As the guide does it: the places come from the environment, both strategies are given."""
+    on_cpus(places)
+    loss, runner = default_net(), fluid.Executor(fluid.CPUPlace())
+    runner.run(fluid.default_startup_program())
+    ask = dict(fetch_list=[loss.name], feed={'features': rows(10)})
+    expected = loss_of(rows(10))
+    np.testing.assert_allclose(runner.run(fluid.default_main_program(), **ask), [[expected]], rtol=1e-5)
+    threads, passes = fluid.ExecutionStrategy(), fluid.BuildStrategy()
+    threads.num_threads = 4 * places
+    passes.memory_optimize = reuse
+    both = compiler.CompiledProgram(fluid.default_main_program()).with_data_parallel(
+        exec_strategy=threads, build_strategy=passes, loss_name=loss.name)
+    expected = losses_of(rows(10), places)
+    np.testing.assert_allclose(runner.run(both, **ask), [expected], rtol=1e-5)
+
+
+def default_net():
+    """The loss of a net in the default programs."""
+    x = fluid.layers.data('features', [3])
+    loss = fluid.layers.mean(fluid.layers.square(fluid.layers.fc(x, 4)))
+    fluid.optimizer.SGD(0.1).minimize(loss)
     return loss
 
 
-@pytest.mark.parametrize('role', ['PSERVER', 'TRAINER'])
-def test_transpiler_for_parameter_servers(role, recwarn):
-    """The sample's endpoints, 192.168.0.1 and .2, are two listeners here: a trainer waits for them."""
-    small_net()
-    listeners = [socket.create_server(('127.0.0.1', 0)) for _ in range(2)]
-    endpoints = [f'127.0.0.1:{listener.getsockname()[1]}' for listener in listeners]
-    pserver_endpoints = ",".join(endpoints)
-    current_endpoint = endpoints[0]
-    t = fluid.DistributeTranspiler()
-    t.transpile(0, pservers=pserver_endpoints, trainers=4)
-    if role == "PSERVER":
-        pserver_program = t.get_pserver_program(current_endpoint)
-        pserver_startup_program = t.get_startup_program(current_endpoint, pserver_program)
-        assert 'listen_and_serv' in [op.type for op in pserver_program.global_block().ops]
-        assert pserver_startup_program.global_block().ops
-    else:
-        trainer_program = t.get_trainer_program()
-        assert 'send' in [op.type for op in trainer_program.global_block().ops]
-    for listener in listeners:
-        listener.close()
+def test_a_server_gets_its_programs():
+    default_net()
+    transpiled = fluid.DistributeTranspiler()
+    transpiled.transpile(0, pservers='192.168.0.1:6174,192.168.0.2:6174', trainers=4)
+    serve = transpiled.get_pserver_program('192.168.0.1:6174')
+    start = transpiled.get_startup_program('192.168.0.1:6174', serve)
+    assert 'listen_and_serv' in [op.type for op in serve.global_block().ops]
+    assert start.global_block().ops
+
+
+def test_a_trainer_gets_its_program_when_the_servers_listen():
+    default_net()
+    servers = [socket.create_server(('127.0.0.1', 0)) for _ in range(2)]
+    addresses = ['%s:%d' % server.getsockname() for server in servers]
+    transpiled = fluid.DistributeTranspiler()
+    transpiled.transpile(0, pservers=','.join(addresses), trainers=4)
+    train = transpiled.get_trainer_program()  # waits for both
+    assert 'send' in [op.type for op in train.global_block().ops]
+    for server in servers:
+        server.close()
+
+
+def in_nccl2_mode(workers):
+    """Transpiled for these workers. The documents name them so, though their signature does not."""
+    config = fluid.DistributeTranspilerConfig()
+    config.mode = 'nccl2'
+    fluid.DistributeTranspiler(config=config).transpile(0, workers=workers,
+                                                        current_endpoint=workers.split(',')[0])
 
 
 @pytest.mark.parametrize('places', PLACES)
-def test_transpiler_for_nccl2(places):
-    """The sample gives the list as workers, which is not in transpile's printed signature."""
-    os.environ['CPU_NUM'] = str(places)
-    loss_var = small_net()
+def test_nccl2_with_one_trainer_trains_on_every_place(places, on_cpus):
+    on_cpus(places)
+    loss = default_net()
     fluid.Executor(fluid.CPUPlace()).run(fluid.default_startup_program())
-    config = fluid.DistributeTranspilerConfig()
-    config.mode = "nccl2"
-    t = fluid.DistributeTranspiler(config=config)
-    workers = "192.168.0.1:6174"
-    t.transpile(0, workers=workers, current_endpoint="192.168.0.1:6174")
-    exe = fluid.ParallelExecutor(False, loss_name=loss_var.name,
-                                 num_trainers=len(workers.split(",")), trainer_id=0)
-    loss_data, = exe.run([loss_var.name], feed={'X': samples(10)})
-    assert loss_data.shape == (places,)
+    in_nccl2_mode('192.168.0.1:6174')
+    alone = fluid.ParallelExecutor(False, loss_name=loss.name, num_trainers=1, trainer_id=0)
+    expected = losses_of(rows(10), places)
+    got, = alone.run([loss.name], feed={'features': rows(10)})
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
-def test_transpiler_for_nccl2_with_two_trainers_says_what_is_missing():
-    loss_var = small_net()
-    config = fluid.DistributeTranspilerConfig()
-    config.mode = "nccl2"
-    t = fluid.DistributeTranspiler(config=config)
-    workers = "192.168.0.1:6174,192.168.0.2:6174"
-    t.transpile(0, workers=workers, current_endpoint="192.168.0.1:6174")
+def test_nccl2_with_two_trainers_says_what_is_missing():
+    loss = default_net()
+    in_nccl2_mode('192.168.0.1:6174,192.168.0.2:6174')
     with pytest.raises(NotImplementedError, match='several processes'):
-        fluid.ParallelExecutor(False, loss_name=loss_var.name,
-                               num_trainers=len(workers.split(",")), trainer_id=0)
+        fluid.ParallelExecutor(False, loss_name=loss.name, num_trainers=2, trainer_id=0)
 
 
 transpiler = fluid.transpiler

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import paddle.fluid as fluid
+from parallel_toy import Toy
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'examples', 'cpp')
 
@@ -23,14 +24,8 @@ def in_cpp(name):
 
 
 def net():
-    fluid.default_startup_program().random_seed = 1
-    data = fluid.layers.data(name='X', shape=[1], dtype='float32')
-    loss = fluid.layers.mean(fluid.layers.fc(input=data, size=10))
-    test_program = fluid.default_main_program().clone(for_test=True)
-    fluid.optimizer.SGD(learning_rate=0.01).minimize(loss)
-    exe = fluid.Executor(fluid.CPUPlace())
-    exe.run(fluid.default_startup_program())
-    return exe, loss, test_program
+    toy = Toy(seed=1)
+    return toy.exe, toy.loss, toy.test_program
 
 
 def with_data_parallel(monkeypatch):

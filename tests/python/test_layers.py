@@ -140,6 +140,14 @@ def test_gradients_and_clips(exe, fresh):
     assert ops and pairs[0][1].name.endswith('@GRAD')
 
 
+def test_clips_are_shown_as_they_are_made():
+    clip = fluid.clip
+    assert str(clip.GradientClipByValue(2.0, -0.5)) == 'GradientClipByValue(max=2, min=-0.5)'
+    assert str(clip.GradientClipByNorm(1.5)) == 'GradientClipByNorm(clip_norm=1.5)'
+    assert str(clip.GradientClipByGlobalNorm(3.0)) == 'GradientClipByGlobalNorm(clip_norm=3)'
+    assert str(clip.ErrorClipByValue(2.0)) == 'ErrorClipByValue(max=2.0, min=-2.0)'
+
+
 def test_layers_of_the_users_own(fresh, exe):
     from paddle.fluid.layer_helper import LayerHelper
 

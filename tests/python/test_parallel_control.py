@@ -3,17 +3,14 @@ import numpy as np
 import pytest
 
 import paddle.fluid as fluid
+import parallel_toy
 from parallel_toy import value
 
 layers = fluid.layers
 
 
 def started(places, loss=None):
-    exe = fluid.Executor(fluid.CPUPlace())
-    exe.run(fluid.default_startup_program())
-    program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
-        loss_name=loss.name if loss is not None else None, places=[fluid.CPUPlace()] * places)
-    return exe, program
+    return parallel_toy.started(), parallel_toy.on_places(places, loss=loss)
 
 
 def test_arrays_are_joined_element_by_element():

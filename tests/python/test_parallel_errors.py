@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import paddle.fluid as fluid
-from parallel_toy import Toy, value
+from parallel_toy import Toy, on_places, started, value
 
 
 pytestmark = pytest.mark.usefixtures('environment')
@@ -22,11 +22,7 @@ def lookup_net(places=2):
     ids = layers.data(name='ids', shape=[1], dtype='int64')
     loss = layers.mean(layers.fc(layers.embedding(ids, size=[20, 4]), 4))
     fluid.optimizer.SGD(0.01).minimize(loss)
-    exe = fluid.Executor(fluid.CPUPlace())
-    exe.run(fluid.default_startup_program())
-    program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
-        loss_name=loss.name, places=[fluid.CPUPlace()] * places)
-    return exe, program, loss
+    return started(), on_places(places, loss=loss), loss
 
 
 @pytest.mark.parametrize('device', [0, 1, 2, 3])
@@ -75,10 +71,7 @@ def test_an_error_ends_the_loops_of_other_devices():
         layers.increment(i, 1)
         layers.less_than(i, turns, cond=again)
     out = layers.embedding(ids, size=[20, 4])
-    exe = fluid.Executor(fluid.CPUPlace())
-    exe.run(fluid.default_startup_program())
-    program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
-        places=[fluid.CPUPlace()] * 2)
+    exe, program = started(), on_places(2)
     errors, scope = [], fluid.global_scope()
 
     def work(bad, count):

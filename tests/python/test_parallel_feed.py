@@ -6,7 +6,7 @@ import pytest
 
 import paddle
 import paddle.fluid as fluid
-from parallel_toy import Toy, batch, trained, value
+from parallel_toy import Toy, batch, on_places, started, trained, value
 
 layers = fluid.layers
 
@@ -241,11 +241,7 @@ def reader_net(iterable, drop_last=True):
                                                 drop_last=drop_last)
     loss = layers.mean(layers.fc(x, 1))
     fluid.optimizer.SGD(0.01).minimize(loss)
-    exe = fluid.Executor(fluid.CPUPlace())
-    exe.run(fluid.default_startup_program())
-    program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
-        loss_name=loss.name, places=[fluid.CPUPlace()] * 2)
-    return loader, exe, program, loss
+    return loader, started(), on_places(2, loss=loss), loss
 
 
 def five_batches():
@@ -280,10 +276,7 @@ def test_py_reader_feeds_all_places():
     reader = layers.py_reader(capacity=4, shapes=[(-1, 1)], dtypes=['float32'], use_double_buffer=False)
     x = layers.read_file(reader)
     loss = layers.mean(layers.fc(x, 1))
-    exe = fluid.Executor(fluid.CPUPlace())
-    exe.run(fluid.default_startup_program())
-    program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
-        places=[fluid.CPUPlace()] * 2)
+    exe, program = started(), on_places(2)
     reader.decorate_tensor_provider(five_batches)
     reader.start()
     shapes = []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import paddle.fluid as fluid
-from parallel_toy import Toy, batch, strategy, trained, value
+from parallel_toy import Toy, batch, on_places, started, strategy, trained, value
 
 
 pytestmark = pytest.mark.usefixtures('environment')
@@ -211,11 +211,8 @@ def test_sync_batch_norm_on_cpu_places_equals_one_place():
             out = layers.batch_norm(x)
             loss = layers.mean(out * out)
             fluid.optimizer.SGD(0.1).minimize(loss)
-            exe = fluid.Executor(fluid.CPUPlace())
-            exe.run(fluid.default_startup_program())
-            program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
-                loss_name=loss.name, build_strategy=strategy(sync_batch_norm=True),
-                places=[fluid.CPUPlace()] * places)
+            exe = started()
+            program = on_places(places, loss=loss, build_strategy=strategy(sync_batch_norm=True))
             outs.append(exe.run(program, feed=norm_batch(0, 7), fetch_list=[out])[0])
     np.testing.assert_allclose(outs[0], outs[1], atol=1e-5)
     np.testing.assert_allclose(outs[0], outs[2], atol=1e-5)

@@ -58,13 +58,13 @@ def test_nothing_is_recorded_while_it_is_off_and_reset_forgets(capsys, tmp_path)
 
 
 def test_wrong_arguments_are_refused():
-    with pytest.raises(ValueError, match='state'):
+    with pytest.raises(ValueError, match="states 'CPU', 'GPU' and 'All', got 'TPU'"):
         profiler.start_profiler('TPU')
     with pytest.raises(ValueError, match='tracer_option'):
         profiler.start_profiler('CPU', 'Some')
     with pytest.raises(ValueError, match='sorted_key'):
         profiler.stop_profiler('size')
-    with pytest.raises(ValueError, match='output mode'):
+    with pytest.raises(ValueError, match='output_mode is'):
         with profiler.cuda_profiler('out', 'xml'):
             pass
     with pytest.raises(NotImplementedError, match='CUDA'):

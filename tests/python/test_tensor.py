@@ -10,8 +10,7 @@ from paddle.fluid import core
 CPU = fluid.CPUPlace()
 
 
-@pytest.mark.parametrize('dtype', ['bool', 'float16', 'float32', 'float64', 'int8', 'int16', 'int32',
-                                   'int64', 'uint8'])
+@pytest.mark.parametrize('dtype', 'bool uint8 int8 int16 int32 int64 float16 float32 float64'.split())
 def test_every_element_type_goes_there_and_back(dtype):
     tensor = fluid.LoDTensor()
     array = np.array([[0, 1], [1, 0]]).astype(dtype)

@@ -28,8 +28,7 @@ def default_mapper(is_train, sample):
     return pixels.flatten().astype('float32'), label
 
 
-train_mapper = functools.partial(default_mapper, True)
-test_mapper = functools.partial(default_mapper, False)
+train_mapper, test_mapper = (functools.partial(default_mapper, is_train) for is_train in (True, False))
 
 
 def _matrix(path, name):

@@ -77,27 +77,31 @@ def random_crop(im, size, is_color=True):
 
 
 def left_right_flip(im, is_color=True):
-    return im[:, ::-1]
+    """Mirrored: left is right."""
+    return numpy.flip(im, axis=1)
+
+
+def _cut_for_training(im, size, is_color):
+    """A square anywhere, mirrored every other time."""
+    square = random_crop(im, size, is_color)
+    return square if numpy.random.randint(2) else left_right_flip(square, is_color)
 
 
 def simple_transform(im, resize_size, crop_size, is_train, is_color=True, mean=None):
-    """Resized, cropped (for training anywhere, and flipped half of the time), colour first, less mean."""
-    im = resize_short(im, resize_size)
-    if is_train:
-        im = random_crop(im, crop_size, is_color)
-        if numpy.random.randint(2) == 0:
-            im = left_right_flip(im, is_color)
-    else:
-        im = center_crop(im, crop_size, is_color)
-    if im.ndim == 3:
-        im = to_chw(im)
-    im = im.astype('float32')
-    if mean is not None:
-        mean = numpy.array(mean, 'float32')
-        im -= mean[:, None, None] if mean.ndim == 1 and is_color else mean
-    return im
+    """Resized, cropped (for training anywhere, and mirrored half of the time), colour first, less mean."""
+    cut = _cut_for_training if is_train else center_crop
+    square = cut(resize_short(im, resize_size), crop_size, is_color)
+    pixels = (square if square.ndim != 3 else to_chw(square)).astype('float32')
+    if mean is None:
+        return pixels
+    mean = numpy.asarray(mean, 'float32')
+    if is_color and mean.ndim == 1:  # one number for each colour
+        mean = mean.reshape(-1, 1, 1)
+    pixels -= mean
+    return pixels
 
 
 def load_and_transform(filename, resize_size, crop_size, is_train, is_color=True, mean=None):
-    return simple_transform(load_image(filename, is_color), resize_size, crop_size, is_train, is_color,
-                            mean)
+    """simple_transform of the image in a file."""
+    image = load_image(filename, is_color)
+    return simple_transform(image, resize_size, crop_size, is_train, is_color, mean)

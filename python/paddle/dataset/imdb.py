@@ -56,7 +56,7 @@ def test(word_idx):
 
 def word_dict():
     """The words that occur more than 150 times in all reviews."""
-    return build_dict(re.compile(r'aclImdb/((train)|(test))/((pos)|(neg))/.*\.txt$'), 150)
+    return build_dict(re.compile(r'aclImdb/(train|test)/(pos|neg)/.*\.txt$'), 150)
 
 
 def fetch():

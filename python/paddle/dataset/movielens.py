@@ -24,35 +24,38 @@ class MovieInfo:
     """A film: its number, its categories and its title without the year."""
 
     def __init__(self, index, categories, title):
-        self.index = int(index)
-        self.categories = categories
-        self.title = title
+        self.title, self.categories, self.index = title, categories, int(index)
 
     def value(self):
         """[number, numbers of the categories, numbers of the title's words]"""
-        return [self.index, [CATEGORIES_DICT[c] for c in self.categories],
-                [MOVIE_TITLE_DICT[w.lower()] for w in self.title.split()]]
+        words = _words(self.title)
+        return [self.index, [CATEGORIES_DICT[kind] for kind in self.categories],
+                [MOVIE_TITLE_DICT[word] for word in words]]
 
     def __repr__(self):
-        return f'<MovieInfo id({self.index}), title({self.title}), categories({self.categories})>'
+        return f'MovieInfo({self.index}, {self.categories}, {self.title!r})'
 
 
 class UserInfo:
     """A person: number, sex, place of the age in age_table, and job."""
 
     def __init__(self, index, gender, age, job_id):
-        self.index = int(index)
-        self.is_male = gender == 'M'
+        self.index, self.job_id = int(index), int(job_id)
         self.age = age_table.index(int(age))
-        self.job_id = int(job_id)
+        self.is_male = gender == 'M'
 
     def value(self):
         """[number, 0 for a man and 1 for a woman, place of the age, job]"""
-        return [self.index, 0 if self.is_male else 1, self.age, self.job_id]
+        sex = int(not self.is_male)
+        return [self.index, sex, self.age, self.job_id]
 
     def __repr__(self):
-        return (f"<UserInfo id({self.index}), gender({'M' if self.is_male else 'F'}), "
-                f'age({age_table[self.age]}), job({self.job_id})>')
+        sex = 'M' if self.is_male else 'F'
+        return f'UserInfo({self.index}, {sex!r}, {age_table[self.age]}, {self.job_id})'
+
+
+def _words(title):
+    return title.lower().split()
 
 
 def _rows(package, path, name, columns):
@@ -89,7 +92,7 @@ def _load():
             movies[int(index)] = MovieInfo(index, categories.split('|'), named.group(1))
         for index, gender, age, job, _ in _rows(package, path, 'users.dat', 5):
             users[int(index)] = UserInfo(index, gender, age, job)
-    MOVIE_TITLE_DICT = _numbered({w.lower() for m in movies.values() for w in m.title.split()})
+    MOVIE_TITLE_DICT = _numbered({word for m in movies.values() for word in _words(m.title)})
     CATEGORIES_DICT = _numbered({c for m in movies.values() for c in m.categories})
     MOVIE_INFO, USER_INFO = movies, users
     return path

@@ -23,7 +23,7 @@ class ErrorClipByValue(BaseErrorClipAttr):
         self.min = -self.max if min is None else float(min)
 
     def __str__(self):
-        return f'ByValue, min={self.min:f}, max={self.max:f}'
+        return f'ErrorClipByValue(max={self.max}, min={self.min})'
 
 
 def error_clip_callback(block, context):

@@ -15,9 +15,14 @@ def convert_dtype(dtype):
 
 
 def check_type(input, input_name, expected_type, op_name, extra_message=''):
-    if not isinstance(input, expected_type):
-        raise TypeError(f'{input_name} of {op_name} must be {expected_type}, '
-                        f'got {type(input).__name__}. {extra_message}')
+    if isinstance(input, expected_type):
+        return
+    raise TypeError(f'{op_name}: {input_name} is a {type(input).__name__}, not one of '
+                    f'{_type_names(expected_type)}. {extra_message}')
+
+
+def _type_names(types):
+    return ', '.join(one.__name__ for one in (types if isinstance(types, tuple) else (types,)))
 
 
 def check_dtype(input_dtype, input_name, expected_dtype, op_name, extra_message=''):

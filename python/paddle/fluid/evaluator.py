@@ -22,6 +22,11 @@ class Evaluator:
         self.states.append(state)
         return state
 
+    def _add_up(self, *counts):
+        """A batch's counts go into the states, in the order these were made."""
+        for state, count in zip(self.states, counts):
+            layers.sums(input=[state, count], out=state)
+
     def reset(self, executor, reset_program=None):
         """Sets the counts to zero, before a pass over the data."""
         reset_program = reset_program or Program()
@@ -52,12 +57,9 @@ class ChunkEvaluator(Evaluator):
         self.num_infer_chunks = self._create_state('num_infer_chunks', 'int64')
         self.num_label_chunks = self._create_state('num_label_chunks', 'int64')
         self.num_correct_chunks = self._create_state('num_correct_chunks', 'int64')
-        *metrics, infer, labelled, correct = layers.chunk_eval(
-            input=input, label=label, chunk_scheme=chunk_scheme, num_chunk_types=num_chunk_types,
-            excluded_chunk_types=excluded_chunk_types)
-        for state, count in zip(self.states, (infer, labelled, correct)):
-            layers.sums(input=[state, count], out=state)
-        self.metrics.extend(metrics)
+        *self.metrics, infer, labelled, correct = layers.chunk_eval(
+            input, label, chunk_scheme, num_chunk_types, excluded_chunk_types)
+        self._add_up(infer, labelled, correct)
 
     def eval(self, executor, eval_program=None):
         infer, labelled, correct = self._counts(executor, eval_program)
@@ -73,16 +75,15 @@ class EditDistance(Evaluator):
     def __init__(self, input, label, ignored_tokens=None):
         super().__init__('edit_distance')
         self.total_distance = self._create_state('total_distance', 'float32')
-        self.seq_num = self._create_state('seq_num', 'int64')
-        self.instance_error = self._create_state('instance_error', 'int64')
-        distances, seq_num = layers.edit_distance(input=input, label=label, ignored_tokens=ignored_tokens)
-        zero = layers.fill_constant(shape=[1], value=0.0, dtype='float32')
-        right = layers.reduce_sum(layers.cast(layers.equal(distances, zero), dtype='int64'))
-        total_distance = layers.reduce_sum(distances)
-        instance_error = layers.elementwise_sub(x=seq_num, y=right)
-        for state, count in zip(self.states, (total_distance, seq_num, instance_error)):
-            layers.sums(input=[state, count], out=state)
-        self.metrics.extend([total_distance, instance_error])
+        self.seq_num, self.instance_error = (self._create_state(suffix, 'int64')
+                                             for suffix in ('seq_num', 'instance_error'))
+        distances, sequences = layers.edit_distance(input, label, ignored_tokens=ignored_tokens)
+        faultless = layers.equal(distances, layers.fill_constant([1], 'float32', 0.0))
+        right = layers.reduce_sum(layers.cast(faultless, 'int64'))
+        distance = layers.reduce_sum(distances)
+        wrong = layers.elementwise_sub(sequences, right)
+        self._add_up(distance, sequences, wrong)
+        self.metrics += [distance, wrong]
 
     def eval(self, executor, eval_program=None):
         total_distance, seq_num, instance_error = self._counts(executor, eval_program)

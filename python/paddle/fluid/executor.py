@@ -99,8 +99,8 @@ def _feed_dict(feed):
     if feed is None:
         return {}
     if isinstance(feed, (list, tuple)):
-        assert len(feed) == 1, f'a Program takes one feed dict, got a list of {len(feed)}'
-        feed = feed[0]
+        assert len(feed) == 1, f'a Program takes one feed dict, got {len(feed)} in a list'
+        feed, = feed
     if not isinstance(feed, dict):
         raise TypeError(f'feed must be a dict, got {type(feed).__name__}')
     return feed
@@ -260,13 +260,13 @@ class Executor:
     def _run_from_dataset(self, program, dataset, scope, thread, debug, fetch_list, fetch_info,
                           print_period, fetch_handler):
         if dataset is None:
-            raise RuntimeError('dataset is needed and should be initialized')
+            raise RuntimeError('there is no dataset to run over: make one with fluid.DatasetFactory')
         if not hasattr(dataset, '_batches'):
             raise TypeError(f'dataset must be made by fluid.DatasetFactory, got {type(dataset).__name__}')
         thread = thread if thread > 0 else dataset._thread_num
         if thread <= 0:
-            raise RuntimeError('You should set thread num first, either in Dataset or in '
-                               'Executor.train_from_dataset')
+            raise RuntimeError('nobody said how many files to read at a time: call dataset.set_thread(n), or '
+                               'pass thread=n here')
         fetch_list = list(fetch_list or [])
         fetch_info = list(fetch_info or [item if isinstance(item, str) else item.name for item in fetch_list])
         assert len(fetch_list) == len(fetch_info), \

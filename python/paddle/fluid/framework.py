@@ -61,7 +61,7 @@ def _extend(cls):
     return put
 
 
-# Variables -------------------------------------------------------------------------------------
+# Variables
 
 def _variable_text(var):
     return var._text() if _print_as_2_4 else var._proto_text()
@@ -182,7 +182,7 @@ class Parameter(Variable, metaclass=_ParameterType):
         return block.create_parameter(shape=shape, dtype=dtype, name=name, **kwargs)
 
 
-# Ops -------------------------------------------------------------------------------------------
+# Ops
 
 def _operator_text(op):
     return op._text() if _print_as_2_4 else op._proto_text()
@@ -225,7 +225,7 @@ def _is_backward_op(self):
     return bool(self.has_attr('op_role') and self.attr('op_role') & OpRole.Backward)
 
 
-# Blocks ----------------------------------------------------------------------------------------
+# Blocks
 
 class _Vars(Mapping):
     """A block's variables by name, in order of creation; always as they are now."""
@@ -351,10 +351,9 @@ def _clone_variable(self, var, force_persistable=True):
     persistable = True if force_persistable else var.persistable
     if var.type in (VarDesc.VarType.STEP_SCOPES, VarDesc.VarType.RAW):
         return self.create_var(name=var.name, type=var.type, persistable=persistable)
-    return self.create_var(name=var.name, shape=var.shape if var._has_shape else None,
-                           dtype=var.dtype, type=var.type, lod_level=var.lod_level,
-                           persistable=persistable, is_data=var.is_data,
-                           need_check_feed=var.need_check_feed)
+    same = {fact: getattr(var, fact)
+            for fact in ('name', 'type', 'dtype', 'lod_level', 'is_data', 'need_check_feed')}
+    return self.create_var(shape=var.shape if var._has_shape else None, persistable=persistable, **same)
 
 
 @_extend(Block)
@@ -391,7 +390,7 @@ Block.to_string = _block_to_string
 Block.__str__ = Block.__repr__ = _block_text
 
 
-# Programs --------------------------------------------------------------------------------------
+# Programs
 
 Program._enable_dgc = False
 Program._fleet_opt = None
@@ -595,7 +594,7 @@ def _lr_schedule_guard(self, is_with_opt=False):
     return _role_guard(self, OpRole.LRSched | (OpRole.Optimize if is_with_opt else 0))
 
 
-# Guards ----------------------------------------------------------------------------------------
+# Guards
 
 @contextlib.contextmanager
 def program_guard(main_program, startup_program=None):
@@ -635,7 +634,7 @@ def device_guard(device=None):
         guard.close()
 
 
-# Places, flags, versions -----------------------------------------------------------------------
+# Places, flags, versions
 
 def cpu_places(device_count=None):
     return [CPUPlace()] * (_C.cpu_num() if device_count is None else device_count)
@@ -666,7 +665,7 @@ def _get_paddle_place(place):
 def set_flags(flags):
     """set_flags({'FLAGS_check_nan_inf': True})"""
     if not isinstance(flags, dict):
-        raise TypeError('flags in set_flags must be a dict')
+        raise TypeError(f'set_flags takes a dict of names and values, got {type(flags).__name__}')
     for name, value in flags.items():
         _C.set_flag(name, value)
 
@@ -676,7 +675,7 @@ def get_flags(flags):
     if isinstance(flags, str):
         flags = [flags]
     elif not isinstance(flags, (list, tuple)):
-        raise TypeError('flags in get_flags must be a str, a list or a tuple')
+        raise TypeError(f'get_flags takes one name or a list of them, got {type(flags).__name__}')
     return {name: _C.get_flag(name) for name in flags}
 
 

@@ -18,21 +18,23 @@ class LayerHelper:
     name = property(lambda self: self._name)
     main_program = property(lambda self: default_main_program())
     startup_program = property(lambda self: default_startup_program())
+    _block = property(lambda self: self.main_program.current_block())
+    _globals = property(lambda self: self.main_program.global_block())
     param_attr = property(lambda self: ParamAttr._to_attr(self.kwargs.get('param_attr')))
     bias_attr = property(lambda self: ParamAttr._to_attr(self.kwargs.get('bias_attr')))
 
     def append_op(self, *args, **kwargs):
-        return self.main_program.current_block().append_op(*args, **kwargs)
+        return self._block.append_op(*args, **kwargs)
 
     def multiple_input(self, input_param_name='input'):
-        inputs = self.kwargs.get(input_param_name, [])
-        return list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+        given = self.kwargs.get(input_param_name, ())
+        return list(given) if isinstance(given, (list, tuple)) else [given]
 
     def input(self, input_param_name='input'):
-        inputs = self.multiple_input(input_param_name)
-        if len(inputs) != 1:
-            raise ValueError(f'{self.layer_type} takes one input, got {len(inputs)}')
-        return inputs[0]
+        given = self.multiple_input(input_param_name)
+        if len(given) == 1:
+            return given[0]
+        raise ValueError(f'{self.layer_type} takes one input, got {len(given)}')
 
     def multiple_param_attr(self, length):
         attrs = self.param_attr
@@ -43,8 +45,8 @@ class LayerHelper:
         return attrs * length if len(attrs) == 1 else attrs
 
     def iter_inputs_and_params(self, input_param_name='input'):
-        inputs = self.multiple_input(input_param_name)
-        return zip(inputs, self.multiple_param_attr(len(inputs)))
+        given = self.multiple_input(input_param_name)
+        return zip(given, self.multiple_param_attr(len(given)))
 
     def input_dtype(self, input_param_name='input'):
         dtypes = {var.dtype for var in self.multiple_input(input_param_name)}
@@ -70,38 +72,41 @@ class LayerHelper:
                      regularizer=attr.regularizer, do_model_average=attr.do_model_average,
                      need_clip=attr.need_clip, stop_gradient=stop_gradient)
         self.startup_program.global_block().create_parameter(initializer=initializer, **facts)
-        return self.main_program.global_block().create_parameter(**facts)
+        return self._globals.create_parameter(**facts)
 
     def get_parameter(self, name):
-        param = self.main_program.global_block().var(name)
-        if not isinstance(param, Parameter):
-            raise ValueError(f'{name} is no parameter')
-        return param
+        found = self._globals.var(name)
+        if isinstance(found, Parameter):
+            return found
+        raise ValueError(f'{name} is a variable, but no parameter')
 
     def create_variable_for_type_inference(self, dtype, stop_gradient=False, shape=None):
-        return self.main_program.current_block().create_var(
-            name=_C.generate_name(self.name + '.tmp'), dtype=dtype, persistable=False,
-            stop_gradient=stop_gradient)
+        return self._block.create_var(name=_C.generate_name(self.name + '.tmp'), dtype=dtype,
+                                      persistable=False, stop_gradient=stop_gradient)
 
     create_tmp_variable = create_variable_for_type_inference
 
-    def create_variable(self, *args, **kwargs):
-        return self.main_program.current_block().create_var(*args, **kwargs)
-
     def create_global_variable(self, persistable=False, *args, **kwargs):
-        return self.main_program.global_block().create_var(*args, persistable=persistable, **kwargs)
+        """Found from every block of the main program."""
+        kwargs['persistable'] = persistable
+        return self._globals.create_var(*args, **kwargs)
 
     def create_or_get_global_variable(self, name, *args, **kwargs):
-        block = self.main_program.global_block()
-        if block.has_var(name):
-            return block.var(name), False
-        return self.create_global_variable(name=name, *args, **kwargs), True
+        """(the variable, whether it was made just now)"""
+        is_new = not self._globals.has_var(name)
+        found = self.create_global_variable(*args, name=name, **kwargs) if is_new \
+            else self._globals.var(name)
+        return found, is_new
+
+    def create_variable(self, *args, **kwargs):
+        return self._block.create_var(*args, **kwargs)
 
     def set_variable_initializer(self, var, initializer):
-        assert isinstance(var, Variable)
-        return self.startup_program.global_block().create_var(
-            name=var.name, type=var.type, dtype=var.dtype, shape=var.shape, persistable=True,
-            initializer=initializer)
+        """Its twin in the startup program, where the initializer fills it."""
+        assert isinstance(var, Variable), f'an initializer fills variables, not a {type(var).__name__}'
+        same = {fact: getattr(var, fact) for fact in ('name', 'type', 'dtype', 'shape')}
+        return self.startup_program.global_block().create_var(initializer=initializer, persistable=True,
+                                                              **same)
 
     def append_bias_op(self, input_var, dim_start=1, dim_end=None):
         bias_attr = self.bias_attr
@@ -109,19 +114,19 @@ class LayerHelper:
             return input_var
         bias = self.create_parameter(bias_attr, shape=list(input_var.shape[dim_start:dim_end]),
                                      dtype=input_var.dtype, is_bias=True)
-        out = self.create_variable_for_type_inference(input_var.dtype)
-        self.append_op(type='elementwise_add', inputs={'X': [input_var], 'Y': [bias]},
-                       outputs={'Out': [out]}, attrs={'axis': dim_start})
-        return out
+        return self._output_of('elementwise_add', {'X': [input_var], 'Y': [bias]}, {'axis': dim_start})
 
     def append_activation(self, input_var):
         act = self.kwargs.get('act')
         if act is None:
             return input_var
         attrs = {'type': act} if isinstance(act, str) else dict(act)
-        out = self.create_variable_for_type_inference(input_var.dtype)
-        self.append_op(type=attrs.pop('type'), inputs={'X': [input_var]}, outputs={'Out': [out]},
-                       attrs=attrs)
+        return self._output_of(attrs.pop('type'), {'X': [input_var]}, attrs)
+
+    def _output_of(self, op, inputs, attrs):
+        """Out of a new op; it has the type of X."""
+        out = self.create_variable_for_type_inference(inputs['X'][0].dtype)
+        self.append_op(type=op, inputs=inputs, outputs={'Out': [out]}, attrs=attrs)
         return out
 
     def is_instance(self, param_name, cls):

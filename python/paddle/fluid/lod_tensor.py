@@ -19,13 +19,14 @@ def create_lod_tensor(data, recursive_seq_lens, place):
             f'recursive_seq_lens is {recursive_seq_lens} but data has {lengths}'
         array = numpy.array(flat, dtype='int64').reshape(len(flat), 1)
         return create_lod_tensor(array, recursive_seq_lens, place)
-    if isinstance(data, numpy.ndarray):
-        tensor = core.LoDTensor()
-        tensor.set(data, place)
-        tensor.set_recursive_sequence_lengths(recursive_seq_lens)
-        assert tensor.has_valid_recursive_sequence_lengths(), 'recursive_seq_lens does not fit the data'
-        return tensor
-    raise TypeError(f'data must be an ndarray, a LoDTensor or a list, got {type(data).__name__}')
+    if not isinstance(data, numpy.ndarray):
+        raise TypeError(f'data must be an ndarray, a LoDTensor or a list, got {type(data).__name__}')
+    made = core.LoDTensor()
+    made.set(data, place)
+    made.set_recursive_sequence_lengths(recursive_seq_lens)
+    fits = made.has_valid_recursive_sequence_lengths()
+    assert fits, f'recursive_seq_lens {recursive_seq_lens} does not fit data of {len(data)} rows'
+    return made
 
 
 def create_random_int_lodtensor(recursive_seq_lens, base_shape, place, low, high):

@@ -30,14 +30,13 @@ class MetricBase:
         for name, value in list(vars(self).items()):
             if name.startswith('_'):
                 continue
-            if isinstance(value, int):
-                setattr(self, name, 0)
-            elif isinstance(value, float):
-                setattr(self, name, 0.0)
-            elif isinstance(value, (np.ndarray, np.generic)):
-                setattr(self, name, np.zeros_like(value))
+            if isinstance(value, (np.ndarray, np.generic)):
+                zero = np.zeros_like(value)
+            elif isinstance(value, (int, float)):
+                zero = 0 if isinstance(value, int) else 0.0
             else:
-                setattr(self, name, None)
+                zero = None
+            setattr(self, name, zero)
 
     def get_config(self):
         states = {k: v for k, v in vars(self).items() if not k.startswith('_')}
@@ -54,12 +53,12 @@ class CompositeMetric(MetricBase):
     """Several metrics of the same predictions and labels."""
 
     def __init__(self, name=None):
-        super().__init__(name)
         self._metrics = []
+        super().__init__(name)
 
     def add_metric(self, metric):
         if not isinstance(metric, MetricBase):
-            raise ValueError('only a MetricBase can be added')
+            raise ValueError(f'add_metric takes a MetricBase, got {type(metric).__name__}')
         self._metrics.append(metric)
 
     def reset(self):
@@ -117,15 +116,14 @@ class Accuracy(MetricBase):
 
     def __init__(self, name=None):
         super().__init__(name)
-        self.value = 0.0
-        self.weight = 0.0
+        self.value = self.weight = 0.0
 
     def update(self, value, weight):
         value, weight = _number(value, 'value'), _number(weight, 'weight')
         if weight < 0:
-            raise ValueError('weight must not be negative')
-        self.value += value * weight
+            raise ValueError(f'a batch cannot weigh {weight}: weight must not be negative')
         self.weight += weight
+        self.value += weight * value
 
     def eval(self):
         if self.weight == 0:
@@ -138,9 +136,7 @@ class ChunkEvaluator(MetricBase):
 
     def __init__(self, name=None):
         super().__init__(name)
-        self.num_infer_chunks = 0
-        self.num_label_chunks = 0
-        self.num_correct_chunks = 0
+        self.num_infer_chunks = self.num_label_chunks = self.num_correct_chunks = 0
 
     def update(self, num_infer_chunks, num_label_chunks, num_correct_chunks):
         self.num_infer_chunks += int(_number(num_infer_chunks, 'num_infer_chunks'))
@@ -160,9 +156,8 @@ class EditDistance(MetricBase):
 
     def __init__(self, name):
         super().__init__(name)
+        self.seq_num = self.instance_error = 0
         self.total_distance = 0.0
-        self.seq_num = 0
-        self.instance_error = 0
 
     def update(self, distances, seq_num):
         distances = _array(distances, 'distances')

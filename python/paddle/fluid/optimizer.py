@@ -23,12 +23,11 @@ class _Swapped:
 
     @contextlib.contextmanager
     def apply(self, executor, need_restore=True):
-        executor.run(self.apply_program)
-        try:
-            yield
-        finally:
+        with contextlib.ExitStack() as afterwards:
+            executor.run(self.apply_program)
             if need_restore:
-                self.restore(executor)
+                afterwards.callback(self.restore, executor)
+            yield
 
     def restore(self, executor):
         executor.run(self.restore_program)

@@ -12,21 +12,27 @@ _ORDERS = {None: 'first_end', 'default': 'first_end', 'calls': 'calls', 'total':
            'max': 'max', 'min': 'min', 'ave': 'average'}
 
 
+def _check_order(sorted_key):
+    if sorted_key not in _ORDERS:
+        raise ValueError(f'the table has no column {sorted_key!r} to sort by; sorted_key is one of '
+                         f'{list(_ORDERS)}')
+
+
 def start_profiler(state, tracer_option='Default'):
     """Records from now on. Ops run on the CPU here, so every state records the same; nothing
     happens when it records already."""
     if state not in ('CPU', 'GPU', 'All'):
-        raise ValueError("The state must be 'CPU' or 'GPU' or 'All'.")
+        raise ValueError(f"the profiler knows the states 'CPU', 'GPU' and 'All', got {state!r}")
     if tracer_option not in ('Default', 'OpDetail', 'AllOpDetail'):
-        raise ValueError("tracer_option must be 'Default', 'OpDetail' or 'AllOpDetail'")
+        raise ValueError("tracer_option is 'Default', 'OpDetail' or 'AllOpDetail', got "
+                         f'{tracer_option!r}')
     _C.start_profiling()
 
 
 def stop_profiler(sorted_key=None, profile_path='/tmp/profile'):
     """Prints the table, largest sorted_key first, and writes the timeline; nothing happens when
     nothing is being recorded."""
-    if sorted_key not in _ORDERS:
-        raise ValueError("The sorted_key must be None or in 'calls', 'total', 'max', 'min' and 'ave'")
+    _check_order(sorted_key)
     if not _C.profiling_on():
         return
     table, timeline = _C.stop_profiling(getattr(_C.ProfileOrder, _ORDERS[sorted_key]))
@@ -43,8 +49,7 @@ def reset_profiler():
 @contextlib.contextmanager
 def profiler(state, sorted_key=None, profile_path='/tmp/profile', tracer_option='Default'):
     """Records inside, and reports at the end."""
-    if sorted_key not in _ORDERS:
-        raise ValueError("The sorted_key must be None or in 'calls', 'total', 'max', 'min' and 'ave'")
+    _check_order(sorted_key)
     start_profiler(state, tracer_option)
     try:
         yield
@@ -55,7 +60,7 @@ def profiler(state, sorted_key=None, profile_path='/tmp/profile', tracer_option=
 @contextlib.contextmanager
 def cuda_profiler(output_file, output_mode=None, config=None):
     if output_mode not in (None, 'kvp', 'csv'):
-        raise ValueError("The output mode must be 'kvp' or 'csv'.")
+        raise ValueError(f"output_mode is 'kvp' or 'csv', got {output_mode!r}")
     raise NotImplementedError('cuda_profiler needs a CUDA device, and this build runs on the CPU: use '
                               "profiler('CPU')")
     yield

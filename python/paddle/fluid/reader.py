@@ -56,7 +56,7 @@ class _BatchQueue:
                 return batch
         if self._end[0] is not None:
             raise self._end[0]
-        raise core.EOFException('There is no next data: call reset(), then start() for another pass')
+        raise core.EOFException('the reader has come to its end: call reset(), then start() for another pass')
 
     def stop(self):
         self._channel.leave()
@@ -101,16 +101,15 @@ class _GeneratorLoader:
         for block in (startup_block, main.global_block()):
             block.create_var(name=name, type=kinds.READER, persistable=True)
         shapes = [list(var.shape) for var in self._feed_list]
-        startup_block.append_op(
-            type='create_py_reader', inputs={'blocking_queue': [queue_name]}, outputs={'Out': [name]},
-            attrs={'shape_concat': [extent for shape in shapes for extent in shape],
-                   'ranks': [len(shape) for shape in shapes],
-                   'lod_levels': [var.lod_level for var in self._feed_list],
-                   'dtypes': [int(var.dtype) for var in self._feed_list],
-                   'need_check_feed': [0 for _ in shapes]})
-        main.global_block().append_op(type='read', inputs={'Reader': [name]},
-                                      outputs={'Out': self._feed_list},
-                                      attrs={'drop_last': self._drop_last})
+        described = {'shape_concat': [extent for shape in shapes for extent in shape],
+                     'ranks': [len(shape) for shape in shapes],
+                     'lod_levels': [var.lod_level for var in self._feed_list],
+                     'dtypes': [int(var.dtype) for var in self._feed_list],
+                     'need_check_feed': [0 for _ in shapes]}
+        startup_block.append_op(type='create_py_reader', attrs=described,
+                                inputs={'blocking_queue': [queue_name]}, outputs={'Out': [name]})
+        main.global_block().append_op(type='read', attrs={'drop_last': self._drop_last},
+                                      inputs={'Reader': [name]}, outputs={'Out': self._feed_list})
 
     def _take(self, count):
         """count feed dicts, one for each device; core.EOFException when there are not so many."""
@@ -213,8 +212,9 @@ class DataLoader:
     @staticmethod
     def from_generator(feed_list=None, capacity=None, use_double_buffer=True, iterable=True,
                        return_list=False, use_multiprocess=False, drop_last=True):
-        return _GeneratorLoader(feed_list, capacity, use_double_buffer, iterable, return_list,
-                                drop_last)
+        """Iterates over what set_sample_generator and its like are given."""
+        return _GeneratorLoader(feed_list, capacity, use_double_buffer=use_double_buffer,
+                                iterable=iterable, return_list=return_list, drop_last=drop_last)
 
     @staticmethod
     def from_dataset(dataset, places, drop_last=True):

@@ -1,51 +1,97 @@
 """Learning-rate schedules that live on the host: the executor writes their value before each run."""
 import math
+import warnings
+
+import numpy
 
 __all__ = ['LRScheduler', 'NoamDecay', 'PiecewiseDecay', 'NaturalExpDecay', 'InverseTimeDecay',
            'PolynomialDecay', 'LinearWarmup', 'ExponentialDecay', 'MultiStepDecay', 'StepDecay',
            'LambdaDecay', 'ReduceOnPlateau', 'CosineAnnealingDecay', 'MultiplicativeDecay']
 
 
+def _number(value, name):
+    """value as a float; texts and the like are refused."""
+    if not isinstance(value, (int, float)):
+        raise TypeError(f'{name} must be a number, got {type(value).__name__}')
+    return float(value)
+
+
+def _whole(value, name):
+    """value, if it counts something."""
+    if not isinstance(value, int):
+        raise TypeError(f'{name} must be an int, got {type(value).__name__}')
+    if value < 1:
+        raise ValueError(f'{name} must be at least 1, got {value}')
+    return value
+
+
+def _shrinking(factor, name):
+    if factor >= 1:
+        raise ValueError(f'{name} must be less than 1, or the rate would not fall; got {factor}')
+    return factor
+
+
 class LRScheduler:
-    """step() moves on by one; the object called gives the rate of now."""
+    """step() moves on by one; the object called gives the rate of now.
+
+    A schedule of one's own defines get_lr: the rate at self.last_epoch, from self.base_lr.
+    """
 
     def __init__(self, learning_rate=0.1, last_epoch=-1, verbose=False):
-        if not isinstance(learning_rate, (float, int)):
-            raise TypeError(f'learning_rate must be a float, got {type(learning_rate).__name__}')
-        if learning_rate < 0:
+        self._begin(learning_rate, last_epoch, verbose)
+        if self.base_lr < 0:
             raise ValueError(f'learning_rate must not be negative, got {learning_rate}')
-        self.base_lr = float(learning_rate)
-        self.last_lr = float(learning_rate)
-        self.last_epoch = last_epoch
-        self.verbose = verbose
         self.step()
+
+    def _begin(self, rate, epoch, verbose):
+        self.base_lr = self.last_lr = _number(rate, 'learning_rate')
+        self.last_epoch = epoch
+        self.verbose = verbose
 
     def __call__(self):
         return self.last_lr
 
     def get_lr(self):
-        raise NotImplementedError(f'{type(self).__name__} must define get_lr')
+        raise NotImplementedError(f'{type(self).__name__} does not say what its rate is: define get_lr')
 
     def step(self, epoch=None):
+        self._go_to(epoch)
+        self._take(self.get_lr())
+
+    def _go_to(self, epoch):
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        self.last_lr = self.get_lr()
+
+    def _take(self, rate):
+        self.last_lr = rate
         if self.verbose:
-            print(f'Epoch {self.last_epoch}: {type(self).__name__} set learning rate to '
-                  f'{self.last_lr}.')
+            print(f'{type(self).__name__}: the rate is {rate} from epoch {self.last_epoch} on')
 
     def state_keys(self):
+        """Sets keys: the attributes that a checkpoint holds."""
         self.keys = ['last_epoch', 'last_lr']
 
     def state_dict(self):
+        """What set_state_dict needs to go on from here; a schedule inside has a dict of its own."""
         self.state_keys()
-        return {key: getattr(self, key) for key in self.keys}
+        values = {key: getattr(self, key) for key in self.keys}
+        return {key: value.state_dict() if isinstance(value, LRScheduler) else value
+                for key, value in values.items()}
 
     def set_state_dict(self, state_dict):
         self.state_keys()
-        for key in self.keys:
-            if key not in state_dict:
-                raise RuntimeError(f'the state has no {key}')
+        missing = [key for key in self.keys if key not in state_dict]
+        if missing:
+            raise RuntimeError(f'the state of a {type(self).__name__} needs {", ".join(missing)}, and '
+                               f'this one has only {", ".join(map(str, state_dict)) or "nothing"}')
+        inside = [key for key in self.keys if isinstance(getattr(self, key), LRScheduler)]
+        for key in inside:  # first: a state that it refuses changes nothing here either
+            getattr(self, key).set_state_dict(state_dict[key])
+        for key in set(self.keys).difference(inside):
             setattr(self, key, state_dict[key])
+        unused = [str(key) for key in state_dict if key not in self.keys]
+        if unused:
+            warnings.warn(f'{type(self).__name__} has no use for {", ".join(unused)}: was the state '
+                          'saved by another schedule?')
 
     set_dict = set_state_dict
 
@@ -55,15 +101,14 @@ class NoamDecay(LRScheduler):
 
     def __init__(self, d_model, warmup_steps, learning_rate=1.0, last_epoch=-1, verbose=False):
         if d_model <= 0:
-            raise ValueError(f'd_model must be positive, got {d_model}')
-        self.d_model = d_model
-        self.warmup_steps = warmup_steps
+            raise ValueError(f'd_model is the width of a model, and {d_model} is none')
+        self.d_model, self.warmup_steps = d_model, warmup_steps
         super().__init__(learning_rate, last_epoch, verbose)
 
     def get_lr(self):
-        a = 1 if self.last_epoch == 0 else self.last_epoch ** -0.5
-        b = self.warmup_steps ** -1.5 * self.last_epoch
-        return self.base_lr * self.d_model ** -0.5 * min(a, b)
+        falling = (self.last_epoch or 1) ** -0.5
+        rising = self.last_epoch * self.warmup_steps ** -1.5
+        return self.base_lr * self.d_model ** -0.5 * min(falling, rising)
 
 
 class PiecewiseDecay(LRScheduler):
@@ -78,65 +123,58 @@ class PiecewiseDecay(LRScheduler):
         super().__init__(values[0], last_epoch, verbose)
 
     def get_lr(self):
-        for boundary, value in zip(self.boundaries, self.values):
-            if self.last_epoch < boundary:
-                return value
-        return self.values[-1]
+        ahead = (value for end, value in zip(self.boundaries, self.values) if self.last_epoch < end)
+        return next(ahead, self.values[-1])
 
 
-class NaturalExpDecay(LRScheduler):
+class _WithGamma(LRScheduler):
+    """Schedules of one constant."""
+
+    def __init__(self, learning_rate, gamma, last_epoch=-1, verbose=False):
+        self.gamma = gamma
+        super().__init__(learning_rate, last_epoch, verbose)
+
+
+class NaturalExpDecay(_WithGamma):
     """learning_rate * e^(-gamma * epoch)"""
 
-    def __init__(self, learning_rate, gamma, last_epoch=-1, verbose=False):
-        self.gamma = gamma
-        super().__init__(learning_rate, last_epoch, verbose)
-
     def get_lr(self):
-        return self.base_lr * math.exp(-self.gamma * self.last_epoch)
+        return math.exp(-self.gamma * self.last_epoch) * self.base_lr
 
 
-class InverseTimeDecay(LRScheduler):
+class InverseTimeDecay(_WithGamma):
     """learning_rate / (1 + gamma * epoch)"""
 
-    def __init__(self, learning_rate, gamma, last_epoch=-1, verbose=False):
-        self.gamma = gamma
-        super().__init__(learning_rate, last_epoch, verbose)
-
     def get_lr(self):
-        return self.base_lr / (1 + self.gamma * self.last_epoch)
+        grown = 1 + self.last_epoch * self.gamma
+        return self.base_lr / grown
 
 
-class ExponentialDecay(LRScheduler):
+class ExponentialDecay(_WithGamma):
     """learning_rate * gamma^epoch"""
 
-    def __init__(self, learning_rate, gamma, last_epoch=-1, verbose=False):
-        self.gamma = gamma
-        super().__init__(learning_rate, last_epoch, verbose)
-
     def get_lr(self):
-        return self.base_lr * self.gamma ** self.last_epoch
+        return pow(self.gamma, self.last_epoch) * self.base_lr
 
 
 class PolynomialDecay(LRScheduler):
-    """(learning_rate - end_lr) * (1 - epoch / decay_steps)^power + end_lr"""
+    """(learning_rate - end_lr) * (1 - epoch / decay_steps)^power + end_lr
+
+    After decay_steps the rate stays at end_lr; with cycle, decay_steps is doubled, tripled and so on.
+    """
 
     def __init__(self, learning_rate, decay_steps, end_lr=0.0001, power=1.0, cycle=False,
                  last_epoch=-1, verbose=False):
-        if not isinstance(decay_steps, int) or decay_steps <= 0:
-            raise ValueError(f'decay_steps must be a positive int, got {decay_steps}')
-        self.decay_steps = decay_steps
-        self.end_lr = end_lr
-        self.power = power
-        self.cycle = cycle
+        self.decay_steps = _whole(decay_steps, 'decay_steps')
+        self.end_lr, self.power, self.cycle = end_lr, power, cycle
         super().__init__(learning_rate, last_epoch, verbose)
 
     def get_lr(self):
         epoch, steps = self.last_epoch, self.decay_steps
         if self.cycle:
-            steps *= max(1, math.ceil(epoch / self.decay_steps))
-        else:
-            epoch = min(epoch, steps)
-        return (self.base_lr - self.end_lr) * (1 - epoch / steps) ** self.power + self.end_lr
+            steps *= max(1, math.ceil(epoch / steps))
+        left = max(0, 1 - epoch / steps)
+        return self.end_lr + (self.base_lr - self.end_lr) * left ** self.power
 
 
 class LinearWarmup(LRScheduler):
@@ -146,37 +184,43 @@ class LinearWarmup(LRScheduler):
         if not isinstance(learning_rate, (int, float, LRScheduler)):
             raise TypeError('learning_rate must be a float or an LRScheduler, '
                             f'got {type(learning_rate).__name__}')
-        if start_lr > end_lr:
-            raise ValueError(f'start_lr {start_lr} is larger than end_lr {end_lr}')
-        self.learning_rate = learning_rate
-        self.warmup_steps = warmup_steps
-        self.start_lr = start_lr
-        self.end_lr = end_lr
+        if end_lr < start_lr:
+            raise ValueError(f'a rate warms up from start_lr to end_lr, and {start_lr} is above {end_lr}')
+        self.learning_rate, self.warmup_steps = learning_rate, warmup_steps
+        self.start_lr, self.end_lr = start_lr, end_lr
         super().__init__(start_lr, last_epoch, verbose)
 
-    def get_lr(self):
-        if self.last_epoch < self.warmup_steps:
-            return (self.end_lr - self.start_lr) * self.last_epoch / self.warmup_steps + self.start_lr
+    # Files have the state of the schedule that follows under this name.
+    LinearWarmup_LR = property(lambda self: self.learning_rate)
+
+    def state_keys(self):
+        super().state_keys()
         if isinstance(self.learning_rate, LRScheduler):
-            self.learning_rate.step(self.last_epoch - self.warmup_steps)
-            return self.learning_rate()
-        return self.learning_rate
+            self.keys.append('LinearWarmup_LR')
+
+    def get_lr(self):
+        after = self.last_epoch - self.warmup_steps
+        if after < 0:
+            return self.start_lr + (self.end_lr - self.start_lr) * self.last_epoch / self.warmup_steps
+        if not isinstance(self.learning_rate, LRScheduler):
+            return self.learning_rate
+        self.learning_rate.step(after)
+        return self.learning_rate()
 
 
 class MultiStepDecay(LRScheduler):
     """learning_rate times gamma at every milestone."""
 
     def __init__(self, learning_rate, milestones, gamma=0.1, last_epoch=-1, verbose=False):
-        if not isinstance(milestones, (tuple, list)):
-            raise TypeError(f'milestones must be a list, got {type(milestones).__name__}')
-        if any(a >= b for a, b in zip(milestones, milestones[1:])):
-            raise ValueError('milestones must be increasing')
-        self.milestones = milestones
-        self.gamma = gamma
+        if not isinstance(milestones, (list, tuple)):
+            raise TypeError(f'milestones must be a list of epochs, got {type(milestones).__name__}')
+        if sorted(set(milestones)) != list(milestones):
+            raise ValueError(f'milestones must be increasing, got {milestones}')
+        self.milestones, self.gamma = milestones, _shrinking(gamma, 'gamma')
         super().__init__(learning_rate, last_epoch, verbose)
 
     def get_lr(self):
-        passed = sum(1 for milestone in self.milestones if self.last_epoch >= milestone)
+        passed = sum(milestone <= self.last_epoch for milestone in self.milestones)
         return self.base_lr * self.gamma ** passed
 
 
@@ -184,14 +228,12 @@ class StepDecay(LRScheduler):
     """learning_rate times gamma every step_size epochs."""
 
     def __init__(self, learning_rate, step_size, gamma=0.1, last_epoch=-1, verbose=False):
-        if not isinstance(step_size, int):
-            raise TypeError(f'step_size must be an int, got {type(step_size).__name__}')
-        self.step_size = step_size
-        self.gamma = gamma
+        self.step_size, self.gamma = _whole(step_size, 'step_size'), _shrinking(gamma, 'gamma')
         super().__init__(learning_rate, last_epoch, verbose)
 
     def get_lr(self):
-        return self.base_lr * self.gamma ** (self.last_epoch // self.step_size)
+        passed = self.last_epoch // self.step_size
+        return self.base_lr * self.gamma ** passed
 
 
 class _ByFunction(LRScheduler):
@@ -199,7 +241,7 @@ class _ByFunction(LRScheduler):
 
     def __init__(self, learning_rate, lr_lambda, last_epoch=-1, verbose=False):
         if not callable(lr_lambda):
-            raise TypeError('lr_lambda must be a function')
+            raise TypeError(f'lr_lambda must be a function of the epoch, got {type(lr_lambda).__name__}')
         self.lr_lambda = lr_lambda
         super().__init__(learning_rate, last_epoch, verbose)
 
@@ -208,7 +250,8 @@ class LambdaDecay(_ByFunction):
     """learning_rate * lr_lambda(epoch)"""
 
     def get_lr(self):
-        return self.base_lr * self.lr_lambda(self.last_epoch)
+        share = self.lr_lambda(self.last_epoch)
+        return self.base_lr * share
 
 
 class MultiplicativeDecay(_ByFunction):
@@ -225,59 +268,70 @@ class CosineAnnealingDecay(LRScheduler):
     """Between learning_rate and eta_min along a cosine of half period T_max."""
 
     def __init__(self, learning_rate, T_max, eta_min=0, last_epoch=-1, verbose=False):
-        if not isinstance(T_max, int) or T_max <= 0:
-            raise ValueError(f'T_max must be a positive int, got {T_max}')
-        self.T_max = T_max
-        self.eta_min = float(eta_min)
+        self.T_max, self.eta_min = _whole(T_max, 'T_max'), _number(eta_min, 'eta_min')
         super().__init__(learning_rate, last_epoch, verbose)
 
     def get_lr(self):
-        share = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+        angle = math.pi * self.last_epoch / self.T_max
+        share = (math.cos(angle) + 1) / 2
         return self.eta_min + (self.base_lr - self.eta_min) * share
 
 
 class ReduceOnPlateau(LRScheduler):
-    """Times factor after patience epochs without a better metric: step(metric)."""
+    """Times factor after more than patience epochs without a better metric: step(metric).
+
+    Better is below best by more than threshold (mode 'max': above it); with threshold_mode 'rel' by
+    more than best * threshold, which is a step the other way when best is negative. After a cut the
+    next cooldown epochs are not looked at. A cut of epsilon or less is not made.
+    """
 
     def __init__(self, learning_rate, mode='min', factor=0.1, patience=10, threshold=1e-4,
                  threshold_mode='rel', cooldown=0, min_lr=0, epsilon=1e-8, verbose=False):
-        if mode not in ('min', 'max'):
-            raise ValueError(f"mode must be 'min' or 'max', got {mode!r}")
-        if threshold_mode not in ('rel', 'abs'):
-            raise ValueError(f"threshold_mode must be 'rel' or 'abs', got {threshold_mode!r}")
-        if factor >= 1:
-            raise ValueError(f'factor must be less than 1, got {factor}')
-        self.mode, self.factor, self.patience, self.threshold = mode, factor, patience, threshold
-        self.threshold_mode, self.cooldown = threshold_mode, cooldown
-        self.min_lr, self.epsilon, self.verbose = min_lr, epsilon, verbose
-        self.cooldown_counter = 0
-        self.num_bad_epochs = 0
-        self.best = None
-        self.base_lr = self.last_lr = float(learning_rate)
-        self.last_epoch = 0
+        for name, value, known in (('mode', mode, ('min', 'max')),
+                                   ('threshold_mode', threshold_mode, ('rel', 'abs'))):
+            if value not in known:
+                raise ValueError(f'{name} must be {known[0]!r} or {known[1]!r}, got {value!r}')
+        self.mode, self.threshold_mode, self.threshold = mode, threshold_mode, threshold
+        self.factor, self.min_lr, self.epsilon = _shrinking(factor, 'factor'), min_lr, epsilon
+        self.patience, self.cooldown = patience, cooldown
+        self.best, self.num_bad_epochs, self.cooldown_counter = None, 0, 0
+        self._begin(learning_rate, 0, verbose)
 
     def state_keys(self):
-        self.keys = ['cooldown_counter', 'best', 'num_bad_epochs', 'last_epoch', 'last_lr']
+        super().state_keys()
+        self.keys += ['best', 'num_bad_epochs', 'cooldown_counter']
 
     def step(self, metrics, epoch=None):
-        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        metric = float(metrics)
+        metric = _metric(metrics)
+        self._go_to(epoch)
         if self.cooldown_counter > 0:
             self.cooldown_counter -= 1
             return
-        if self.best is None or self._better(metric):
+        improved = self._improves(metric)
+        bad = 0 if improved else self.num_bad_epochs + 1
+        if improved:
             self.best = metric
-            self.num_bad_epochs = 0
-        else:
-            self.num_bad_epochs += 1
-        if self.num_bad_epochs > self.patience:
+        out_of_patience = bad > self.patience
+        self.num_bad_epochs = 0 if out_of_patience else bad
+        if out_of_patience:
             self.cooldown_counter = self.cooldown
-            self.num_bad_epochs = 0
-            rate = max(self.last_lr * self.factor, self.min_lr)
-            if self.last_lr - rate > self.epsilon:
-                self.last_lr = rate
+            self._cut()
 
-    def _better(self, metric):
-        sign = 1 if self.mode == 'min' else -1
-        margin = self.best * self.threshold if self.threshold_mode == 'rel' else self.threshold
-        return sign * (self.best - metric) > (margin if self.threshold_mode == 'abs' else abs(margin))
+    def _improves(self, metric):
+        if self.best is None:
+            return True
+        margin = self.threshold * (self.best if self.threshold_mode == 'rel' else 1)
+        return metric < self.best - margin if self.mode == 'min' else metric > self.best + margin
+
+    def _cut(self):
+        rate = max(self.factor * self.last_lr, self.min_lr)
+        if self.last_lr - rate > self.epsilon:
+            self._take(rate)
+
+
+def _metric(value):
+    """The one number of a float, an array or a fetched tensor."""
+    array = numpy.asarray(value)
+    if isinstance(value, (list, tuple)) or array.size != 1 or array.dtype.kind not in 'biuf':
+        raise TypeError(f'metrics must be one number, got {type(value).__name__} {value!r}')
+    return float(array.item())

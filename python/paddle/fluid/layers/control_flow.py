@@ -51,14 +51,17 @@ class Switch:
         self.inside_scope = False
 
     def case(self, condition):
-        if not self.inside_scope:
-            raise ValueError('case should be called inside with')
+        self._check_open('case')
         return _inside(self._switch.when(condition))
 
     def default(self):
-        if not self.inside_scope:
-            raise ValueError('default should be called inside with')
+        self._check_open('default')
         return _inside(self._switch.otherwise())
+
+    def _check_open(self, method):
+        if not self.inside_scope:
+            raise ValueError(f'Switch.{method}() outside of its switch: write `with Switch() as switch:` and '
+                             f'call switch.{method} under it')
 
     def __enter__(self):
         self.inside_scope = True
@@ -132,7 +135,7 @@ class _Results:
         try:
             assert_same_structure(self._structure, result, check_types=False)
         except ValueError as error:
-            raise ValueError(f'Incompatible return values of the functions in {self._layer}: '
+            raise ValueError(f'all functions of {self._layer} must return alike, and one does not: '
                              f'{error}') from None
 
     def pack(self, variables):
@@ -141,61 +144,61 @@ class _Results:
 
 def _check_function(function, what, optional=False):
     if not callable(function) and not (optional and function is None):
-        raise TypeError(f'The {what} must be callable, but received {type(function).__name__}')
+        raise TypeError(f'{what} must be a function, got {type(function).__name__}')
 
 
 def cond(pred, true_fn=None, false_fn=None, name=None):
     """What true_fn or false_fn computes; both return variables nested alike, or nothing."""
-    _check_function(true_fn, 'true_fn in cond', optional=True)
-    _check_function(false_fn, 'false_fn in cond', optional=True)
+    _check_function(true_fn, 'true_fn of cond', optional=True)
+    _check_function(false_fn, 'false_fn of cond', optional=True)
     results = _Results('cond')
     return results.pack(_C.cond(pred, results.of(true_fn), results.of(false_fn), name))
 
 
 def case(pred_fn_pairs, default=None, name=None):
     """What the first pair whose condition holds computes, or else default (else the last pair)."""
-    _check_function(default, 'default in case', optional=True)
+    _check_function(default, 'default of case', optional=True)
     if not isinstance(pred_fn_pairs, (list, tuple)):
-        raise TypeError('pred_fn_pairs of case must be a list or tuple, but received '
+        raise TypeError('pred_fn_pairs of case is a list of (condition, function), got a '
                         f'{type(pred_fn_pairs).__name__}')
     results = _Results('case')
     pairs = []
     for pair in pred_fn_pairs:
         if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], _C.Variable):
-            raise TypeError('The elements of pred_fn_pairs in case must be pairs of a variable and '
-                            f'a function, but received {pair!r}')
-        _check_function(pair[1], f'fn for {pair[0].name} of pred_fn_pairs in case')
+            raise TypeError('pred_fn_pairs of case holds pairs of a variable and a function, got '
+                            f'{pair!r}')
+        _check_function(pair[1], f'what case runs for {pair[0].name}')
         pairs.append((pair[0], results.of(pair[1])))
     return results.pack(_C.case(pairs, results.of(default), name))
 
 
 def switch_case(branch_index, branch_fns, default=None, name=None):
     """What the branch of this number computes, or else default (else that of the largest number)."""
-    _check_function(default, 'default in switch_case', optional=True)
+    _check_function(default, 'default of switch_case', optional=True)
     if not isinstance(branch_fns, (list, tuple, dict)):
-        raise TypeError('branch_fns of switch_case must be a list, tuple or dict, but received '
-                        f'{type(branch_fns).__name__}')
+        raise TypeError('branch_fns of switch_case is a list of functions, of (number, function), or '
+                        f'a dict of both, got a {type(branch_fns).__name__}')
     results = _Results('switch_case')
     items = branch_fns.items() if isinstance(branch_fns, dict) else branch_fns
     branches = {}
     for position, item in enumerate(items):
         number, function = (position, item) if callable(item) else item
         if not isinstance(number, int):
-            raise TypeError('The keys of branch_fns in switch_case must be int, but received '
+            raise TypeError('branches of switch_case are numbered by ints, and one has a '
                             f'{type(number).__name__}')
         if number in branches:
             raise ValueError(f'branch_fns of switch_case has two functions for {number}')
-        _check_function(function, f'fn for {number} of branch_fns in switch_case')
+        _check_function(function, f'branch {number} of switch_case')
         branches[number] = results.of(function)
     return results.pack(_C.switch_case(branch_index, branches, results.of(default), name))
 
 
 def while_loop(cond, body, loop_vars, is_test=False, name=None):
     """As long as cond of the loop variables holds, body computes their next values."""
-    _check_function(cond, 'cond in while_loop')
-    _check_function(body, 'body in while_loop')
+    _check_function(cond, 'cond of while_loop')
+    _check_function(body, 'body of while_loop')
     if not isinstance(loop_vars, (list, tuple)):
-        raise TypeError(f'loop_vars of while_loop must be a list or tuple, but received '
+        raise TypeError('loop_vars of while_loop is a list of what body changes, got a '
                         f'{type(loop_vars).__name__}')
 
     def build_cond(variables):
@@ -207,8 +210,8 @@ def while_loop(cond, body, loop_vars, is_test=False, name=None):
         try:
             assert_same_structure(result, loop_vars, check_types=False)
         except ValueError as error:
-            raise ValueError('body in while_loop should return the same arity (length and '
-                             f'structure) as loop_vars: {error}') from None
+            raise ValueError('body of while_loop must return a value for each of loop_vars, nested as '
+                             f'they are: {error}') from None
         return flatten(result)
 
     _C.while_loop(build_cond, build_body, flatten(loop_vars), is_test, name)

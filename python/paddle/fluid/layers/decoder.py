@@ -56,21 +56,24 @@ class BeamSearchDecoder(Decoder):
         repeated = _C.expand(_C.unsqueeze(x, [1]), [1, beam_size] + [1] * (len(x.shape) - 1))
         return _C.reshape(repeated, [-1] + list(x.shape[1:]))
 
-    def _split_batch_beams(self, x):
-        return _C.reshape(x, [-1, self.beam_size] + list(x.shape[1:]))
+    def _expand_to_beam_size(self, x):
+        """[batch, ...] -> [batch, beam_size, ...]"""
+        return _C.expand(_C.unsqueeze(x, [1]), [1, self.beam_size] + [1] * (len(x.shape) - 1))
 
     def _merge_batch_beams(self, x):
-        return _C.reshape(x, [-1] + list(x.shape[2:]))
+        """[batch, beam_size, ...] -> [batch * beam_size, ...]"""
+        return _C.reshape(x, [-1, *x.shape[2:]])
 
-    def _expand_to_beam_size(self, x):
-        return _C.expand(_C.unsqueeze(x, [1]), [1, self.beam_size] + [1] * (len(x.shape) - 1))
+    def _split_batch_beams(self, x):
+        """[batch * beam_size, ...] -> [batch, beam_size, ...]"""
+        return _C.reshape(x, [-1, self.beam_size, *x.shape[1:]])
 
     def _mask_probs(self, probs, finished):
         """A sentence that has ended goes on with the end token alone, at no cost."""
-        finished = _C.cast(finished, probs.dtype)
-        ended = _C.expand(_C.unsqueeze(finished, [2]), [1, 1, self.vocab_size])
-        ended = _C.elementwise('elementwise_mul', ended, self.noend_mask_tensor, -1)
-        return ended - _C.elementwise('elementwise_mul', probs, finished - 1.0, 0)
+        over = _C.cast(finished, probs.dtype)
+        each_word = _C.expand(_C.unsqueeze(over, [2]), [1, 1, self.vocab_size])
+        ended = _C.elementwise('elementwise_mul', each_word, self.noend_mask_tensor, -1)
+        return ended - _C.elementwise('elementwise_mul', probs, over - 1.0, 0)
 
     def _gather(self, x, indices, batch_size):
         """x[b, indices[b, k]] for every sample b and beam k."""
@@ -85,7 +88,8 @@ class BeamSearchDecoder(Decoder):
         self.batch_size = _C.shape(state)[0]
         self.end_token_tensor = _C.fill_constant([1], 'int64', self.end_token)
         # At first the beams of a sample are equal: all but one are impossible.
-        first = numpy.array([[0.0] + [-self.kinf] * (self.beam_size - 1)], 'float32')
+        first = numpy.full((1, self.beam_size), -self.kinf, 'float32')
+        first[0, 0] = 0
 
         def like_state(dtype, value):
             return _C.fill_constant_batch_size_like(state, [-1, self.beam_size], dtype, value)
@@ -102,31 +106,31 @@ class BeamSearchDecoder(Decoder):
         only_end = numpy.full([self.vocab_size], -self.kinf, 'float32')
         only_end[self.end_token] = 0
         self.noend_mask_tensor = _C.assign(only_end)
-        step_log_probs = _C.apply('log', {'X': _C.softmax(logits)}, {})['Out'][0]
-        step_log_probs = self._mask_probs(step_log_probs, beam_state.finished)
-        log_probs = _C.elementwise('elementwise_add', step_log_probs, beam_state.log_probs, 0)
-        scores = _C.reshape(log_probs, [-1, self.beam_size * self.vocab_size])
-        topk_scores, topk_indices = _C.topk(scores, self.beam_size)
-        beams = elementwise_floordiv(topk_indices, words)
-        tokens = elementwise_mod(topk_indices, words)
+        of_words = _C.apply('log', {'X': _C.softmax(logits)}, {})['Out'][0]
+        of_words = self._mask_probs(of_words, beam_state.finished)
+        of_sentences = _C.elementwise('elementwise_add', of_words, beam_state.log_probs, 0)
+        # A beam and a word are one number; the best of a sample come from any of its beams.
+        best, numbers = _C.topk(_C.reshape(of_sentences, [-1, self.beam_size * self.vocab_size]),
+                                self.beam_size)
+        beams = elementwise_floordiv(numbers, words)
+        tokens = elementwise_mod(numbers, words)
         pick = functools.partial(self._gather, indices=beams, batch_size=self.batch_size)
-        finished = pick(beam_state.finished)
+        had_ended = pick(beam_state.finished)
         lengths = pick(beam_state.lengths)
-        lengths = lengths + _C.cast(_C.logical_not(finished), lengths.dtype)
-        finished = _C.logical_or(finished, equal(tokens, self.end_token_tensor))
-        return (self.OutputWrapper(topk_scores, tokens, beams),
-                self.StateWrapper(map_structure(pick, next_cell_states), topk_scores, finished,
-                                  lengths))
+        lengths = lengths + _C.cast(_C.logical_not(had_ended), lengths.dtype)
+        ended = _C.logical_or(had_ended, equal(tokens, self.end_token_tensor))
+        return (self.OutputWrapper(best, tokens, beams),
+                self.StateWrapper(map_structure(pick, next_cell_states), best, ended, lengths))
 
     def step(self, time, inputs, states, **kwargs):
-        inputs = map_structure(self._merge_batch_beams, inputs)
-        cell_states = map_structure(self._merge_batch_beams, states.cell_states)
-        outputs, next_cell_states = self.cell(inputs, cell_states, **kwargs)
-        outputs = map_structure(self._split_batch_beams, outputs)
-        next_cell_states = map_structure(self._split_batch_beams, next_cell_states)
+        # A cell knows no beams: for it they are rows of a larger batch.
+        rows, before = (map_structure(self._merge_batch_beams, part)
+                        for part in (inputs, states.cell_states))
+        logits, after = (map_structure(self._split_batch_beams, part)
+                         for part in self.cell(rows, before, **kwargs))
         if self.output_fn is not None:
-            outputs = self.output_fn(outputs)
-        found, state = self._beam_search_step(time, outputs, next_cell_states, states)
+            logits = self.output_fn(logits)
+        found, state = self._beam_search_step(time, logits, after, states)
         words = found.predicted_ids
         words.stop_gradient = True
         next_inputs = self.embedding_fn(words) if self.embedding_fn else words

@@ -48,11 +48,9 @@ def double_buffer(reader, place=None, name=None):
 
 def load(out, file_path, load_as_fp16=None):
     """Fills a variable from a file when the program runs."""
-    attrs = {'file_path': file_path}
-    if load_as_fp16 is not None:
-        attrs['load_as_fp16'] = load_as_fp16
-    _C.default_main_program().current_block().append_op(type='load', inputs={},
-                                                        outputs={'Out': [out]}, attrs=attrs)
+    options = {} if load_as_fp16 is None else {'load_as_fp16': load_as_fp16}
+    block = _C.default_main_program().current_block()
+    block.append_op(type='load', outputs={'Out': [out]}, attrs={'file_path': file_path, **options})
 
 
 class ListenAndServ(_C.ListenAndServ):

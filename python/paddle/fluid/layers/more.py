@@ -226,16 +226,15 @@ def sampling_id(x, min=0.0, max=1.0, seed=0, dtype='float32'):
     The default of dtype is the original's, whose result was int64 all the same; another type is
     cast to.
     """
-    ids = _one('sampling_id', {'X': x}, {'min': min, 'max': max, 'seed': seed})
+    ids = _one('sampling_id', {'X': x}, dict(min=min, max=max, seed=seed))
     return ids if _C.to_dtype(dtype) in (ids.dtype, _C.to_dtype('float32')) else _C.cast(ids, dtype)
 
 
 def uniform_random_batch_size_like(input, shape, dtype='float32', input_dim_idx=0, output_dim_idx=0,
                                    min=-1.0, max=1.0, seed=0):
     return _one('uniform_random_batch_size_like', {'Input': input},
-                {'shape': list(shape), 'dtype': int(_C.to_dtype(dtype)),
-                 'input_dim_idx': input_dim_idx, 'output_dim_idx': output_dim_idx, 'min': min,
-                 'max': max, 'seed': seed})
+                dict(min=min, max=max, seed=seed, shape=list(shape), dtype=int(_C.to_dtype(dtype)),
+                     input_dim_idx=input_dim_idx, output_dim_idx=output_dim_idx))
 
 
 def logical_xor(x, y, out=None, name=None):

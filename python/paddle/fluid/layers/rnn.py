@@ -19,7 +19,7 @@ class RNNCell:
 
     def call(self, inputs, states, **kwargs):
         """(outputs, new states); the states are nested alike before and after."""
-        raise NotImplementedError('RNNCell must define call')
+        raise NotImplementedError(f'{type(self).__name__} must define call')
 
     def __call__(self, inputs, states, **kwargs):
         return self.call(inputs, states, **kwargs)
@@ -27,11 +27,11 @@ class RNNCell:
     @property
     def state_shape(self):
         """Shapes of the states without the batch, nested as the states are."""
-        raise NotImplementedError('RNNCell must define state_shape')
+        raise NotImplementedError(f'{type(self).__name__} must define state_shape')
 
     @property
     def state_dtype(self):
-        raise NotImplementedError('RNNCell must define state_dtype')
+        raise NotImplementedError(f'{type(self).__name__} does not say what state_dtype is')
 
     def get_initial_states(self, batch_ref, shape=None, dtype='float32', init_value=0,
                            batch_dim_idx=0):
@@ -73,12 +73,13 @@ class GRUCell(RNNCell):
     def __init__(self, hidden_size, param_attr=None, bias_attr=None, gate_activation=None,
                  activation=None, dtype='float32', name='GRUCell'):
         self.hidden_size = hidden_size
-        self.gru_unit = _C.BasicGRUUnit(name, hidden_size, param_attr, bias_attr, gate_activation,
-                                        activation, dtype)
+        how = dict(param_attr=param_attr, bias_attr=bias_attr, gate_activation=gate_activation,
+                   activation=activation, dtype=dtype)
+        self.gru_unit = _C.BasicGRUUnit(name, hidden_size, **how)
 
     def call(self, inputs, states):
-        new_hidden = self.gru_unit(inputs, states)
-        return new_hidden, new_hidden
+        # What goes out is what the next step gets.
+        return (self.gru_unit(inputs, states),) * 2
 
     @property
     def state_shape(self):
@@ -91,8 +92,9 @@ class LSTMCell(RNNCell):
     def __init__(self, hidden_size, param_attr=None, bias_attr=None, gate_activation=None,
                  activation=None, forget_bias=1.0, dtype='float32', name='LSTMCell'):
         self.hidden_size = hidden_size
-        self.lstm_unit = _C.BasicLSTMUnit(name, hidden_size, param_attr, bias_attr,
-                                          gate_activation, activation, forget_bias, dtype)
+        how = dict(param_attr=param_attr, bias_attr=bias_attr, gate_activation=gate_activation,
+                   activation=activation, forget_bias=forget_bias, dtype=dtype)
+        self.lstm_unit = _C.BasicLSTMUnit(name, hidden_size, **how)
 
     def call(self, inputs, states):
         hidden, cell = self.lstm_unit(inputs, *states)
@@ -104,7 +106,8 @@ class LSTMCell(RNNCell):
 
 
 def transpose_batch_time(x):
-    return _C.transpose(x, [1, 0] + list(range(2, len(x.shape))))
+    rest = range(2, len(x.shape))
+    return _C.transpose(x, [1, 0, *rest])
 
 
 def reverse_time(x):

@@ -11,7 +11,7 @@ def _variables(value, argument):
         return []
     items = list(value) if isinstance(value, (list, tuple)) else [value]
     if not all(isinstance(item, _C.Variable) for item in items):
-        raise TypeError(f'{argument} of py_func should be Variable/list(Variable)/tuple(Variable)')
+        raise TypeError(f'{argument} of py_func must be a Variable or a list of them')
     return items
 
 
@@ -47,13 +47,13 @@ def py_func(func, x, out, backward_func=None, skip_vars_in_backward_input=None):
     for function, argument in ((func, 'func'), (backward_func, 'backward_func')):
         if not callable(function) and (argument == 'func' or function is not None):
             raise TypeError(f'{argument} of py_func must be a function')
-    inputs, outputs = _variables(x, 'Input'), _variables(out, 'Output')
+    inputs, outputs = _variables(x, 'x'), _variables(out, 'out')
     names = {var.name for var in inputs + outputs}
     skipped = []
     for var in skip_vars_in_backward_input and _as_list(skip_vars_in_backward_input) or []:
         name = var if isinstance(var, str) else var.name
         if name not in names:
-            raise ValueError(f'Variable {name} is not found in forward inputs and outputs')
+            raise ValueError(f'skip_vars_in_backward_input names {name}, which is neither in x nor in out')
         skipped.append(name)
     backward = -1 if backward_func is None else _register(backward_func)
     if not outputs:  # an op has an output: this one stays empty

@@ -54,16 +54,14 @@ def map_structure(func, *structure):
 def assert_same_structure(nest1, nest2, check_types=True):
     """Raises ValueError unless both are nested alike, TypeError where their types differ."""
     if is_sequence(nest1) != is_sequence(nest2):
-        raise ValueError("The two structures don't have the same nested structure: "
-                         f'{nest1!r} and {nest2!r}')
+        raise ValueError(f'one goes deeper where the other ends: {nest1!r} against {nest2!r}')
     if not is_sequence(nest1):
         return
     if check_types and type(nest1) is not type(nest2):
-        raise TypeError("The two structures don't have the same sequence type: "
-                        f'{type(nest1).__name__} and {type(nest2).__name__}')
-    both_keys = isinstance(nest1, dict) and isinstance(nest2, dict)
-    if len(nest1) != len(nest2) or (both_keys and set(nest1) != set(nest2)):
-        raise ValueError("The two structures don't have the same number of elements: "
-                         f'{len(nest1)} and {len(nest2)}')
+        raise TypeError(f'a {type(nest1).__name__} stands where the other has a {type(nest2).__name__}')
+    if len(nest1) != len(nest2):
+        raise ValueError(f'one holds {len(nest1)} elements, the other {len(nest2)}')
+    if isinstance(nest1, dict) and isinstance(nest2, dict) and set(nest1) != set(nest2):
+        raise ValueError(f'one has the keys {sorted(nest1)}, the other {sorted(nest2)}')
     for one, other in zip(_items(nest1), _items(nest2)):
         assert_same_structure(one, other, check_types)

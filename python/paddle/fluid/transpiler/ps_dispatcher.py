@@ -9,16 +9,15 @@ class PSDispatcher:
 
     def __init__(self, pserver_endpoints):
         if not isinstance(pserver_endpoints, list) or not pserver_endpoints:
-            raise TypeError('pserver_endpoints must be a list of "ip:port", got '
+            raise TypeError('pserver_endpoints is a list with at least one "ip:port", got '
                             f'{pserver_endpoints!r}')
         self._eps = pserver_endpoints
-        self._step = 0
+        self.reset()
 
-    @property
-    def eps(self):
-        return self._eps
+    eps = property(lambda self: self._eps, doc='The endpoints, in the order they were given.')
 
     def reset(self):
+        """The next variable goes to the first endpoint again."""
         self._step = 0
 
     def dispatch(self, varlist):

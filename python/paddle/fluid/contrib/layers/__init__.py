@@ -5,6 +5,8 @@ from _trireme import BasicGRUUnit, BasicLSTMUnit, basic_gru, basic_lstm, fused_b
 __all__ = ['BasicGRUUnit', 'basic_gru', 'BasicLSTMUnit', 'basic_lstm', 'fused_bn_add_act',
            'sparse_embedding']
 
+_TABLES = ('MemorySparseTable', 'CommonSparseTable', 'SSDSparseTable')
+
 
 def sparse_embedding(input, size, padding_idx=None, is_test=False, entry=None,
                      table_class='MemorySparseTable', param_attr=None, dtype='float32', slot=None):
@@ -12,9 +14,9 @@ def sparse_embedding(input, size, padding_idx=None, is_test=False, entry=None,
     if entry is not None:
         raise NotImplementedError('sparse_embedding: entry (which rows are let in) is not built yet '
                                   'in Trireme: leave it None')
-    if table_class not in ('MemorySparseTable', 'CommonSparseTable', 'SSDSparseTable'):
-        raise ValueError('table_class must be in [CommonSparseTable, SSDSparseTable, '
-                         f'MemorySparseTable], but got {table_class}')
+    if table_class not in _TABLES:
+        raise ValueError(f'sparse_embedding knows no table_class {table_class!r}: choose '
+                         f'{", ".join(_TABLES[:-1])} or {_TABLES[-1]}')
     return _C.sparse_embedding(input, size, padding_idx, param_attr, dtype)
 
 

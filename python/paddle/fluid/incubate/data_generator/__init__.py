@@ -46,8 +46,8 @@ class DataGenerator:
             self._write(held)
 
     def _write(self, samples):
-        for sample in self.generate_batch(samples)():
-            sys.stdout.write(self._gen_str(sample))
+        batch = self.generate_batch(samples)
+        sys.stdout.writelines(self._gen_str(sample) for sample in batch())
 
     def _gen_str(self, line):
         if not isinstance(line, (list, tuple)):

@@ -1,20 +1,22 @@
 """Where the parts of variables are: program._parameters_on_pservers."""
+import dataclasses
+
 from ...framework import Program, _extend
 
 
+@dataclasses.dataclass(eq=False)
 class VarStruct:
     """A variable without its program."""
 
-    def __init__(self, name, shape, dtype, type, lod_level, persistable):
-        self.name = name
-        self.shape = shape
-        self.dtype = dtype
-        self.type = type
-        self.lod_level = lod_level
-        self.persistable = persistable
+    name: str
+    shape: list
+    dtype: object
+    type: str
+    lod_level: int
+    persistable: bool
 
     def __str__(self):
-        return f'{self.name} : {self.shape} {self.dtype}'
+        return f'{self.dtype} {self.name}{list(self.shape)}'
 
 
 class VarDistributed:
@@ -31,9 +33,8 @@ class VarDistributed:
         self.endpoint = record.endpoint
 
     def __str__(self):
-        return (f'origin var: {self.origin}, slice var: {self.slice}, is_slice: {self.is_slice}, '
-                f'block_id: {self.block_id}, offset: {self.offset}, type: {self.vtype}, '
-                f'endpoint: {self.endpoint}')
+        part = f'part {self.block_id} at {self.offset} of {self.origin}' if self.is_slice else 'whole'
+        return f'{self.vtype} {self.slice} on {self.endpoint}: {part}'
 
 
 class VarsDistributed:
