@@ -63,6 +63,17 @@ def test_a_feeder_names_the_variable_whose_samples_do_not_fit():
         fluid.DataFeeder([3], fluid.CPUPlace())
 
 
+@pytest.mark.parametrize('dtype', ['float32', 'float64', 'int64', 'int32'])
+def test_a_feeder_gives_each_variable_its_own_type(exe, dtype):
+    """Python's numbers have no type of their own: numpy would make int64 of these."""
+    x = fluid.layers.data('x', [2], dtype=dtype)
+    words = fluid.layers.data('words', [1], dtype=dtype, lod_level=1)
+    feed = fluid.DataFeeder([x, words], fluid.CPUPlace()).feed([([1, 2], [5]), ([3, 4], [6, 7])])
+    assert np.array(feed['x']).dtype == np.array(feed['words']).dtype == dtype
+    found, = exe.run(feed=feed, fetch_list=[x])
+    assert found.dtype == dtype and found.tolist() == [[1, 2], [3, 4]]
+
+
 def test_a_loader_keeps_lod_and_may_be_iterated_over_again(exe):
     words = fluid.layers.data('words', [1], dtype='int64', lod_level=1)
     label = fluid.layers.data('label', [1], dtype='int64')

@@ -272,6 +272,26 @@ def test_a_started_loader_feeds_all_places_and_ends(drop_last):
         assert steps == 2  # a fifth batch alone cannot train on two devices
 
 
+@pytest.mark.parametrize('drop_last', [True, False])
+def test_a_started_loader_gives_the_last_places_batches_unless_they_are_dropped(drop_last):
+    """Five batches for two places; without training, the fifth may run on one place alone."""
+    x = layers.data(name='x', shape=[1], dtype='float32')
+    loader = fluid.io.DataLoader.from_generator(feed_list=[x], capacity=4, iterable=False,
+                                                drop_last=drop_last)
+    mean = layers.mean(x)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
+        places=[fluid.CPUPlace()] * 2)
+    loader.set_batch_generator(five_batches)
+    loader.start()
+    seen = []
+    with pytest.raises(fluid.core.EOFException):
+        while True:
+            seen.append(exe.run(program, fetch_list=[mean])[0].tolist())
+    assert seen == [[0, 1], [2, 3]] + ([] if drop_last else [[4]])
+
+
 def test_py_reader_feeds_all_places():
     reader = layers.py_reader(capacity=4, shapes=[(-1, 1)], dtypes=['float32'], use_double_buffer=False)
     x = layers.read_file(reader)

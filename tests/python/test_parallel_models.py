@@ -52,7 +52,7 @@ def test_places_equal_one_place(name):
         found, losses = train(name, sizes, devices)
         np.testing.assert_allclose(losses, expected_losses, rtol=2e-5, err_msg=f'{devices} places')
         for state, value in expected.items():
-            np.testing.assert_allclose(found[state], value, rtol=1e-3, atol=2e-5,
+            np.testing.assert_allclose(found[state], value, rtol=1e-4, atol=1e-5,
                                        err_msg=f'{state} on {devices} places')
 
 
@@ -81,5 +81,5 @@ def test_any_model_any_sizes_any_places(seed):
     expected, _ = train(name, sizes, 1)
     found, _ = train(name, sizes, devices)
     for state, value in expected.items():
-        np.testing.assert_allclose(found[state], value, rtol=1e-3, atol=2e-5,
+        np.testing.assert_allclose(found[state], value, rtol=1e-4, atol=1e-5,
                                    err_msg=f'{state} of {name}, {devices} places, batches of {sizes}')

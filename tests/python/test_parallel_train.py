@@ -183,12 +183,21 @@ def test_statistics_do_not_depend_on_what_is_fetched_when():
 
 
 def test_dropping_child_scopes_between_runs_is_harmless():
-    exe, loss = norm_net()
-    program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
-        loss_name=loss.name, places=[fluid.CPUPlace()] * 2)
-    exe.run(program, feed=norm_batch(0), fetch_list=[])
-    fluid.global_scope().drop_kids()
-    exe.run(program, feed=norm_batch(1), fetch_list=[])
+    means = []
+    for drops in (False, True):
+        with fluid.unique_name.guard(), fluid.program_guard(fluid.Program(), fluid.Program()), \
+                fluid.scope_guard(fluid.Scope()):
+            exe, loss = norm_net()
+            program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
+                loss_name=loss.name, places=[fluid.CPUPlace()] * 2)
+            exe.run(program, feed=norm_batch(0), fetch_list=[])
+            if drops:
+                fluid.global_scope().drop_kids()
+            exe.run(program, feed=norm_batch(1), fetch_list=[])
+            means.append(value('batch_norm_0.w_1'))
+    np.testing.assert_array_equal(means[0], means[1])
+    x0, x1 = norm_batch(0)['x'].mean(0), norm_batch(1)['x'].mean(0)
+    np.testing.assert_allclose(means[1], x0 / 4 + x1 / 2, rtol=1e-5)  # momentum is a half
 
 
 def test_every_device_finds_its_variables():

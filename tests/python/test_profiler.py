@@ -39,7 +39,7 @@ def test_the_table_counts_each_op_once_per_run(capsys, tmp_path):
     assert rows['mean'][0] == '3'
     totals = [float(cells[1]) for cells in rows.values()]
     assert totals == sorted(totals, reverse=True)
-    assert sum(float(cells[5]) for cells in rows.values()) == pytest.approx(1, abs=1e-3)
+    assert sum(float(cells[5]) for cells in rows.values()) == pytest.approx(1, abs=1e-5)
     events = json.loads(path.read_text())['traceEvents']
     assert sum(event['name'] == 'mul' for event in events) == 3
     assert all(event['ph'] == 'X' and event['dur'] >= 0 for event in events)
