@@ -242,7 +242,7 @@ BoundKernel Frame::kernel_for(const Node& node, bool late, Bound& bound) {
   const OpView view = view_of(node, fact_pointers_);
   std::vector<std::string> refusals;
   for (const Kernel& kernel : node.schema->kernels()) {
-    if (kernel.device != Device::cpu) continue;
+    if (kernel.device != DeviceKind::cpu) continue;
     std::string why_not;
     if (std::optional<BoundKernel> made = kernel.make(view, &why_not)) {
       bound.chosen.push_back(&kernel);
