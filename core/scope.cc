@@ -1,8 +1,6 @@
 // Variables and the tree of scopes.
 #include "core/scope.h"
 
-#include <cstring>
-
 #include "core/error.h"
 #include "core/lookups.h"
 #include "core/text.h"
@@ -56,9 +54,7 @@ void copy_in_place(const Tensor& from, Tensor& to) {
   const bool fits = from.initialized() && to.initialized() && to.dtype() == from.dtype() &&
                     to.shape() == from.shape();
   if (!fits) return to.copy_from(from);
-  if (to.raw() != from.raw() && from.byte_size() > 0) {
-    std::memcpy(to.raw(), from.raw(), from.byte_size());
-  }
+  copy_contents(from, to);
   to.mutable_lod() = from.lod();
 }
 
@@ -114,7 +110,7 @@ void Variable::copy_from(const Variable& source) {
     case Kind::rows: {
       const SelectedRows& from = source.rows();
       SelectedRows& to = rows();
-      to.rows = from.rows;
+      to.rows.copy_from(from.rows);
       to.height = from.height;
       return copy_in_place(from.value, to.value);
     }

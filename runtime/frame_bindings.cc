@@ -21,7 +21,7 @@ size_t most_bindings(const Segment& segment) {
 // Whether the contents are those that `seen` is a copy of.
 bool same_contents(const Tensor& seen, const Variable& variable) {
   if (variable.kind() == Kind::rows) {
-    const std::vector<int64_t>& rows = variable.rows().rows;
+    const RowNumbers& rows = variable.rows().rows;
     return seen.dtype() == DType::int64 && seen.numel() == static_cast<int64_t>(rows.size()) &&
            std::equal(rows.begin(), rows.end(), seen.data<int64_t>());
   }
@@ -33,7 +33,7 @@ bool same_contents(const Tensor& seen, const Variable& variable) {
 // What shapes may be made from: a tensor's elements, or which rows SelectedRows names.
 Tensor copy_of_contents(const Variable& variable) {
   if (variable.kind() != Kind::rows) return variable.tensor().clone();
-  const std::vector<int64_t>& rows = variable.rows().rows;
+  const RowNumbers& rows = variable.rows().rows;
   return make_tensor<int64_t>({static_cast<int64_t>(rows.size())}, rows);
 }
 

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-struct Queue : HostObject {
+struct WorkQueue : HostObject {
   std::string describe() const override { return "a queue"; }
 };
 struct RankTable : HostObject {
@@ -61,8 +61,8 @@ TEST(Variable, ArraysHoldDataOnceTheyHaveAnElement) {
 
 TEST(Variable, HostObjectsAreFoundByType) {
   Variable variable;
-  variable.set_host(std::make_shared<Queue>());
-  EXPECT_NE(variable.host<Queue>(), nullptr);
+  variable.set_host(std::make_shared<WorkQueue>());
+  EXPECT_NE(variable.host<WorkQueue>(), nullptr);
   EXPECT_EQ(variable.host<RankTable>(), nullptr);
   EXPECT_TRUE(variable.initialized());
   EXPECT_EQ(variable.describe(), "a queue");
