@@ -9,12 +9,15 @@
 namespace trireme {
 
 RowNumbers::RowNumbers(RowNumbers&& other) noexcept
-    : buffer_(std::move(other.buffer_)), size_(std::exchange(other.size_, 0)) {}
+    : buffer_(std::move(other.buffer_)), size_(std::exchange(other.size_, 0)) {
+  other.watch_.count();
+}
 
 RowNumbers& RowNumbers::operator=(RowNumbers&& other) noexcept {
   if (this == &other) return *this;
   buffer_ = std::move(other.buffer_);
   size_ = std::exchange(other.size_, 0);
+  watch_ = std::move(other.watch_);
   return *this;
 }
 
@@ -44,6 +47,7 @@ void RowNumbers::reserve(size_t count) {
   const std::shared_ptr<Buffer> larger = Buffer::allocate(count * sizeof(int64_t), place());
   copy_memory(place(), larger->data(), place(), address(), size_ * sizeof(int64_t));
   buffer_ = larger;
+  watch_.count();
 }
 
 void RowNumbers::resize(size_t count) {
@@ -58,6 +62,7 @@ void RowNumbers::resize(size_t count, const Place& place) {
   if (buffer_ ? buffer_->place() == place : place == cpu_place()) return resize(count);
   buffer_ = Buffer::allocate(count * sizeof(int64_t), place);
   size_ = 0;
+  watch_.count();
   resize(count);
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/buffer.h"
+#include "core/memory_watch.h"
 
 namespace trireme {
 
@@ -76,6 +77,8 @@ class RowNumbers {
   void copy_from(const RowNumbers& other);
   RowNumbers to(const Place& place) const;  // a copy there
 
+  void watch(std::atomic<uint64_t>* epoch) { watch_.begin(epoch); }
+
   friend bool operator==(const RowNumbers& a, const RowNumbers& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end());
   }
@@ -91,6 +94,7 @@ class RowNumbers {
 
   std::shared_ptr<Buffer> buffer_;  // nobody else's
   size_t size_ = 0;
+  MemoryWatch watch_;
 };
 
 }  // namespace trireme

@@ -151,6 +151,7 @@ void Tensor::resize(DType dtype, const Shape& shape, const Place& place) {
   offset_ = 0;
   dtype_ = dtype;
   shape_ = shape;
+  watch_.count();
 }
 
 Tensor Tensor::reshaped(const Shape& shape) const {

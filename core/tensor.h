@@ -13,6 +13,7 @@
 #include "core/buffer.h"
 #include "core/dtype.h"
 #include "core/lod.h"
+#include "core/memory_watch.h"
 #include "core/place.h"
 #include "core/row_numbers.h"
 #include "core/shape.h"
@@ -69,6 +70,8 @@ class Tensor {
   size_t offset() const { return offset_; }
   // "float32 [64, 784]", the LoD when there is one, and the place when it is not the CPU.
   std::string describe() const;
+  // From now on `epoch` rises when its memory, its type or its shape is replaced.
+  void watch(std::atomic<uint64_t>* epoch) { watch_.begin(epoch); }
 
  private:
   void* host_address() const {
@@ -83,6 +86,7 @@ class Tensor {
   Lod lod_;
   std::shared_ptr<Buffer> buffer_;
   size_t offset_ = 0;
+  MemoryWatch watch_;
 };
 
 // Copies the elements from place to place; both hold as many bytes.
