@@ -76,6 +76,9 @@ std::vector<FlagRow> rows() {
 
       // Choice of devices and kernels.
       {"selected_gpus", text(""), honoured, "The GPUs a program runs on when none are named."},
+      {"gpu_library", text(""), honoured,
+       "Trireme's own: the file of the library that serves GPUs, read when one is first used; "
+       "empty is libtrireme_cuda.so beside Trireme's library."},
       {"use_mkldnn", false, not_needed, kOwnChoice},
       {"conv_winograd", true, honoured,
        "Convolutions may take Winograd's algorithm, by a fixed rule on their sizes."},
@@ -404,6 +407,11 @@ bool checks_nan_inf() {
     }
     return on;
   });
+}
+
+bool fills_new_memory() {
+  static Remembered<bool> known;
+  return known.get([] { return std::get<bool>(get_flag("init_allocated_mem")); });
 }
 
 bool splits_by_chunks() {

@@ -40,6 +40,8 @@ void read_flags_from_environment();
 
 // check_nan_inf or fast_check_nan_inf is set.
 bool checks_nan_inf();
+// init_allocated_mem is set.
+bool fills_new_memory();
 // split_by_chunks is set.
 bool splits_by_chunks();
 // The ids in the selected_gpus flag, in its order; empty when it is not set. What the environment

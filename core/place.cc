@@ -4,12 +4,12 @@
 namespace trireme {
 
 std::string to_string(const Place& place) {
-  switch (place.device) {
-    case Device::cpu:
+  switch (place.kind) {
+    case DeviceKind::cpu:
       return "cpu";
-    case Device::cuda:
+    case DeviceKind::cuda:
       return "gpu:" + std::to_string(place.id);
-    case Device::cuda_pinned:
+    case DeviceKind::cuda_pinned:
       return "gpu_pinned";
   }
   return "unknown";

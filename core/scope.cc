@@ -1,7 +1,7 @@
 // Variables and the tree of scopes.
 #include "core/scope.h"
 
-#include <cstring>
+#include <type_traits>
 
 #include "core/error.h"
 #include "core/lookups.h"
@@ -56,13 +56,44 @@ void copy_in_place(const Tensor& from, Tensor& to) {
   const bool fits = from.initialized() && to.initialized() && to.dtype() == from.dtype() &&
                     to.shape() == from.shape();
   if (!fits) return to.copy_from(from);
-  if (to.raw() != from.raw() && from.byte_size() > 0) {
-    std::memcpy(to.raw(), from.raw(), from.byte_size());
-  }
+  copy_contents(from, to);
   to.mutable_lod() = from.lod();
 }
 
 }  // namespace
+
+// Frames keep variables in vectors.
+static_assert(std::is_nothrow_move_constructible_v<Variable>);
+
+Variable& Variable::operator=(const Variable& other) {
+  value_ = other.value_;
+  watch_.count();
+  keep_watch();
+  return *this;
+}
+
+Variable& Variable::operator=(Variable&& other) noexcept {
+  value_ = std::move(other.value_);
+  watch_.count();
+  keep_watch();
+  return *this;
+}
+
+void Variable::watch(std::atomic<uint64_t>* epoch) {
+  watch_.begin(epoch);
+  keep_watch();
+}
+
+// What was put into the slot anew is watched as what was there before.
+void Variable::keep_watch() {
+  std::atomic<uint64_t>* epoch = watch_.epoch();
+  if (!epoch) return;
+  if (auto* tensor = std::get_if<Tensor>(&value_)) tensor->watch(epoch);
+  if (auto* rows = std::get_if<SelectedRows>(&value_)) {
+    rows->rows.watch(epoch);
+    rows->value.watch(epoch);
+  }
+}
 
 bool Variable::initialized() const {
   switch (kind()) {
@@ -81,12 +112,18 @@ bool Variable::initialized() const {
 }
 
 Tensor& Variable::tensor() {
-  if (kind() == Kind::none) value_.emplace<Tensor>();
+  if (kind() == Kind::none) {
+    value_.emplace<Tensor>();
+    keep_watch();
+  }
   return held_as<Tensor>(value_, kind(), Kind::dense);
 }
 
 SelectedRows& Variable::rows() {
-  if (kind() == Kind::none) value_.emplace<SelectedRows>();
+  if (kind() == Kind::none) {
+    value_.emplace<SelectedRows>();
+    keep_watch();
+  }
   return held_as<SelectedRows>(value_, kind(), Kind::rows);
 }
 
@@ -114,7 +151,7 @@ void Variable::copy_from(const Variable& source) {
     case Kind::rows: {
       const SelectedRows& from = source.rows();
       SelectedRows& to = rows();
-      to.rows = from.rows;
+      to.rows.copy_from(from.rows);
       to.height = from.height;
       return copy_in_place(from.value, to.value);
     }
@@ -169,7 +206,8 @@ Variable& Scope::var(std::string_view name) {
   auto found = vars_.find(name);
   if (found == vars_.end()) {
     found = vars_.emplace(std::string(name), std::make_unique<Variable>()).first;
-    root().epoch_.fetch_add(1, std::memory_order_acq_rel);
+    found->second->watch(&root().memory_epoch_);
+    count_slots_changed();
   }
   return *found->second;
 }
@@ -200,7 +238,7 @@ void Scope::drop_kids() {
   const std::lock_guard lock(mutex_);
   if (kids_.empty()) return;
   dropped.swap(kids_);
-  root().epoch_.fetch_add(1, std::memory_order_acq_rel);
+  count_slots_changed();
 }
 
 void Scope::erase(const std::vector<std::string>& names) {
@@ -212,7 +250,7 @@ void Scope::erase(const std::vector<std::string>& names) {
     erased.push_back(std::move(found->second));
     vars_.erase(found);
   }
-  if (!erased.empty()) root().epoch_.fetch_add(1, std::memory_order_acq_rel);
+  if (!erased.empty()) count_slots_changed();
 }
 
 std::vector<std::string> Scope::names() const {
@@ -226,6 +264,11 @@ std::vector<std::string> Scope::names() const {
 size_t Scope::size() const {
   const std::lock_guard lock(mutex_);
   return vars_.size();
+}
+
+void Scope::count_slots_changed() const {
+  root().epoch_.fetch_add(1, std::memory_order_acq_rel);
+  root().memory_epoch_.fetch_add(1, std::memory_order_acq_rel);
 }
 
 const Scope& Scope::root() const {

@@ -29,6 +29,12 @@ enum class Kind : uint8_t { none, dense, rows, array, host };
 // A slot: empty, or one of the things a program computes with.
 class Variable {
  public:
+  Variable() = default;
+  Variable(const Variable&) = default;
+  Variable(Variable&&) = default;
+  Variable& operator=(const Variable& other);
+  Variable& operator=(Variable&& other) noexcept;
+
   Kind kind() const { return static_cast<Kind>(value_.index()); }
   bool initialized() const;  // holds data, not merely a kind
 
@@ -50,10 +56,15 @@ class Variable {
   // shared.
   void copy_from(const Variable& source);
   std::string describe() const;
+  // From now on `epoch` rises when the memory, type or shape of its tensor or rows is replaced.
+  void watch(std::atomic<uint64_t>* epoch);
 
  private:
+  void keep_watch();
+
   std::variant<std::monostate, Tensor, SelectedRows, TensorArray, std::shared_ptr<HostObject>>
       value_;
+  MemoryWatch watch_;
 };
 
 class Scope {
@@ -78,6 +89,10 @@ class Scope {
   // this tree; together they tell a bound plan that its slots are still the right ones.
   uint64_t id() const { return id_; }
   uint64_t epoch() const { return root().epoch_.load(std::memory_order_acquire); }
+  // It rises with epoch(), and when the memory, type or shape of a variable's tensor or selected
+  // rows is replaced: while it stands still, so do their addresses. Arrays, host objects and LoD do
+  // not count.
+  uint64_t memory_epoch() const { return root().memory_epoch_.load(std::memory_order_acquire); }
 
   // Runs that write persistables exclude each other, runs that only read share (root scope's lock).
   std::shared_mutex& run_lock() const { return root().run_mutex_; }
@@ -86,9 +101,11 @@ class Scope {
 
  private:
   explicit Scope(Scope* parent);
+  void count_slots_changed() const;
   Scope* parent_ = nullptr;
   uint64_t id_;
   mutable std::atomic<uint64_t> epoch_{0};
+  mutable std::atomic<uint64_t> memory_epoch_{0};  // variables below count in it to their end
   mutable std::atomic<uint64_t> step_{0};
   mutable std::shared_mutex run_mutex_;
   mutable std::mutex mutex_;

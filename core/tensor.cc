@@ -1,45 +1,18 @@
-// Buffers, tensors, selected rows, and conversions between element types.
+// Tensors, selected rows, and conversions between element types.
 #include "core/tensor.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <new>
 #include <numeric>
 #include <type_traits>
 
+#include "core/device.h"
 #include "core/error.h"
-#include "core/flags.h"
 #include "core/text.h"
 
 namespace trireme {
 namespace {
-
-constexpr std::align_val_t kAlignment{64};
-constexpr size_t kLargestBuffer = size_t{1} << 46;  // more than one machine's address space serves
-
-std::atomic<size_t> live_bytes{0};
-std::atomic<size_t> allocations{0};
-
-std::string readable_size(size_t bytes) {
-  constexpr const char* kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  size_t unit = 0;
-  auto amount = static_cast<double>(bytes);
-  for (; amount >= 1024 && unit + 1 < std::size(kUnits); ++unit) amount /= 1024;
-  return unit == 0 ? cat(bytes, " bytes")
-                   : cat(bytes, " bytes (", std::round(amount * 10) / 10, " ", kUnits[unit], ")");
-}
-
-Error out_of_memory(std::string message) {
-  Error error(ErrorKind::resource_exhausted, std::move(message));
-  error.fix("use a smaller batch or smaller layers, or a machine with more memory");
-  return error;
-}
 
 // Bytes a tensor needs. Sizes are checked here once, so that byte_size() cannot overflow later.
 size_t bytes_for(DType dtype, const Shape& shape) {
@@ -147,60 +120,10 @@ void add_rows(const Tensor& source, std::span<const size_t> order,
   }
 }
 
-// Scattered reads of a large table, as an embedding's, miss the table of pages at every row where
-// pages are small.
-void ask_for_large_pages(std::byte* data, size_t bytes) {
-  constexpr size_t kWorthIt = size_t{4} << 20;
-  if (bytes < kWorthIt) return;
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  const size_t skipped = (page - reinterpret_cast<uintptr_t>(data) % page) % page;
-  // Where the system has none, pages stay as they are.
-  (void)madvise(data + skipped, (bytes - skipped) / page * page, MADV_HUGEPAGE);
-}
-
 }  // namespace
 
-std::shared_ptr<Buffer> Buffer::allocate(size_t bytes) {
-  if (bytes > kLargestBuffer) {
-    throw out_of_memory(cat("a buffer of ", readable_size(bytes), " is larger than ",
-                            readable_size(kLargestBuffer), ", the largest size possible"));
-  }
-  // Whole cache lines, at least one: kernels may read to the end of the last line.
-  const size_t padded = std::max<size_t>((bytes + 63) / 64 * 64, 64);
-  void* data = ::operator new(padded, kAlignment, std::nothrow);
-  if (!data) {
-    throw out_of_memory(cat("no memory left for a tensor of ", readable_size(bytes), "; ",
-                            readable_size(allocated_bytes()), " are in use by tensors"));
-  }
-  ask_for_large_pages(static_cast<std::byte*>(data), padded);
-  // Bytes of ones are NaN in every floating type: reading them before writing shows at once.
-  if (std::get<bool>(get_flag("init_allocated_mem"))) std::memset(data, 0xff, padded);
-  live_bytes += bytes;
-  ++allocations;
-  return std::shared_ptr<Buffer>(new Buffer(static_cast<std::byte*>(data), bytes, nullptr));
-}
-
-std::shared_ptr<Buffer> Buffer::adopt(void* data, size_t bytes, std::function<void()> release) {
-  if (!release) release = [] {};  // a Buffer without one frees its memory itself
-  return std::shared_ptr<Buffer>(
-      new Buffer(static_cast<std::byte*>(data), bytes, std::move(release)));
-}
-
-Buffer::~Buffer() {
-  if (release_) {
-    release_();
-  } else {
-    ::operator delete(data_, kAlignment);
-    live_bytes -= size_;
-  }
-}
-
-size_t allocated_bytes() { return live_bytes; }
-
-size_t allocation_count() { return allocations; }
-
-Tensor::Tensor(DType dtype, const Shape& shape)
-    : dtype_(dtype), shape_(shape), buffer_(Buffer::allocate(bytes_for(dtype, shape))) {}
+Tensor::Tensor(DType dtype, const Shape& shape, const Place& place)
+    : dtype_(dtype), shape_(shape), buffer_(Buffer::allocate(bytes_for(dtype, shape), place)) {}
 
 Tensor::Tensor(DType dtype, const Shape& shape, std::shared_ptr<Buffer> buffer, size_t offset)
     : dtype_(dtype), shape_(shape), buffer_(std::move(buffer)), offset_(offset) {
@@ -216,15 +139,19 @@ Tensor Tensor::without_memory(DType dtype, const Shape& shape) {
   return tensor;
 }
 
-void Tensor::resize(DType dtype, const Shape& shape) {
+void Tensor::resize(DType dtype, const Shape& shape, const Place& place) {
   const size_t needed = bytes_for(dtype, shape);
-  if (!buffer_ || buffer_.use_count() != 1 || buffer_->size() < needed) {
+  const bool keeps =
+      buffer_ && buffer_.use_count() == 1 && buffer_->size() >= needed && buffer_->place() == place;
+  if (keeps && offset_ == 0 && dtype_ == dtype && shape_ == shape) return;
+  if (!keeps) {
     buffer_.reset();  // before allocating: both need not fit at once
-    buffer_ = Buffer::allocate(needed);
+    buffer_ = Buffer::allocate(needed, place);
   }
   offset_ = 0;
   dtype_ = dtype;
   shape_ = shape;
+  watch_.count();
 }
 
 Tensor Tensor::reshaped(const Shape& shape) const {
@@ -257,11 +184,15 @@ Tensor Tensor::slice_rows(int64_t begin, int64_t end) const {
   return result;
 }
 
-Tensor Tensor::clone() const {
-  Tensor result;
-  result.copy_from(*this);
+Tensor Tensor::to(const Place& place) const {
+  if (!initialized()) return *this;
+  Tensor result(dtype_, shape_, place);
+  copy_contents(*this, result);
+  result.lod_ = lod_;
   return result;
 }
+
+Tensor Tensor::on_host() const { return in_host_memory(place()) ? *this : to(cpu_place()); }
 
 void Tensor::copy_from(const Tensor& source) {
   if (this == &source) return;
@@ -269,20 +200,32 @@ void Tensor::copy_from(const Tensor& source) {
     *this = source;
     return;
   }
-  resize(source.dtype_, source.shape_);
-  // An empty adopted buffer may be null, which memcpy forbids.
-  if (byte_size() > 0) std::memcpy(raw(), source.raw(), byte_size());
+  resize(source.dtype_, source.shape_, initialized() ? place() : source.place());
+  copy_contents(source, *this);
   lod_ = source.lod_;
+}
+
+void copy_contents(const Tensor& from, const Tensor& to) {
+  promise(from.byte_size() == to.byte_size(), "tensors that are copied are equally large");
+  copy_memory(to.place(), to.address(), from.place(), from.address(), from.byte_size());
 }
 
 std::string Tensor::describe() const {
   std::string text = cat(name_of(dtype_), " ", shape_);
   if (!lod_.empty()) text += cat(" lod ", to_string(lod_));
+  if (place() != cpu_place()) text += cat(" on ", to_string(place()));
   return text;
 }
 
 void Tensor::wrong_dtype(DType wanted) const {
   throw InternalError(cat("a tensor of ", name_of(dtype_), " is read as ", name_of(wanted)));
+}
+
+void Tensor::not_on_host() const {
+  throw Error(ErrorKind::precondition,
+              cat("a tensor of ", name_of(dtype_), " ", shape_, " lies on ", to_string(place()),
+                  ", where the host cannot read or write it"))
+      .fix("copy it to the host first, with to(cpu_place()), or numpy.array(tensor) in Python");
 }
 
 TensorArray& TensorArray::operator=(const TensorArray& other) {

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <span>
@@ -11,43 +10,21 @@
 #include <utility>
 #include <vector>
 
+#include "core/buffer.h"
 #include "core/dtype.h"
 #include "core/lod.h"
+#include "core/memory_watch.h"
 #include "core/place.h"
+#include "core/row_numbers.h"
 #include "core/shape.h"
 
 namespace trireme {
 
-// A block of memory with one owner count. Either our own, 64-byte aligned, or adopted from
-// somebody (a numpy array, an arena) whose `release` runs when the last tensor lets go.
-class Buffer {
- public:
-  static std::shared_ptr<Buffer> allocate(size_t bytes);
-  static std::shared_ptr<Buffer> adopt(void* data, size_t bytes, std::function<void()> release);
-  ~Buffer();
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-
-  std::byte* data() const { return data_; }
-  size_t size() const { return size_; }
-
- private:
-  Buffer(std::byte* data, size_t size, std::function<void()> release)
-      : data_(data), size_(size), release_(std::move(release)) {}
-  std::byte* data_;
-  size_t size_;
-  std::function<void()> release_;
-};
-
-// Bytes of tensor memory allocated by this process and not yet freed (adopted buffers excluded).
-size_t allocated_bytes();
-// Number of Buffer::allocate calls so far: tests count that a steady step makes none.
-size_t allocation_count();
-
 class Tensor {
  public:
   Tensor() = default;
-  Tensor(DType dtype, const Shape& shape);  // allocates; contents undefined
+  // Allocates; contents undefined.
+  Tensor(DType dtype, const Shape& shape, const Place& place = cpu_place());
   Tensor(DType dtype, const Shape& shape, std::shared_ptr<Buffer> buffer, size_t offset = 0);
 
   DType dtype() const { return dtype_; }
@@ -55,6 +32,7 @@ class Tensor {
   int64_t numel() const { return shape_.count(); }
   size_t byte_size() const { return static_cast<size_t>(numel()) * size_of(dtype_); }
   bool initialized() const { return buffer_ != nullptr; }
+  Place place() const { return buffer_ ? buffer_->place() : cpu_place(); }
 
   const Lod& lod() const { return lod_; }
   void set_lod(Lod lod) { lod_ = std::move(lod); }
@@ -63,41 +41,60 @@ class Tensor {
   // A dtype and a shape, and no buffer: not initialized.
   static Tensor without_memory(DType dtype, const Shape& shape);
 
-  void* raw() const { return buffer_ ? buffer_->data() + offset_ : nullptr; }
+  void* address() const { return buffer_ ? buffer_->data() + offset_ : nullptr; }  // at any place
+  void* raw() const { return address(); }
+  // For the host: memory elsewhere is an Error.
   template <class T>
   T* data() const {  // the caller knows the dtype; a wrong one is an InternalError
     if (dtype_of<T> != dtype_) wrong_dtype(dtype_of<T>);
-    return static_cast<T*>(raw());
+    return static_cast<T*>(host_address());
   }
   std::span<std::byte> bytes() const {  // empty while there is no buffer
-    return {static_cast<std::byte*>(raw()), buffer_ ? byte_size() : 0};
+    return {static_cast<std::byte*>(host_address()), buffer_ ? byte_size() : 0};
   }
 
   // Makes this dtype and shape, keeping the buffer when it is large enough and nobody else's.
-  // Contents are undefined afterwards; the LoD stays as it was.
-  void resize(DType dtype, const Shape& shape);
+  // Contents are undefined afterwards; the LoD and the place stay as they were.
+  void resize(DType dtype, const Shape& shape) { resize(dtype, shape, place()); }
+  void resize(DType dtype, const Shape& shape, const Place& place);
   // Same memory under another shape of equal element count. The LoD is kept while the number of
   // rows is.
   Tensor reshaped(const Shape& shape) const;
   Tensor slice_rows(int64_t begin, int64_t end) const;  // shares memory; no LoD
-  Tensor clone() const;                                 // deep copy, LoD included
-  void copy_from(const Tensor& source);                 // resizes, copies, takes the LoD
+  Tensor clone() const { return to(place()); }          // deep copy, LoD included
+  Tensor to(const Place& place) const;                  // a deep copy there
+  Tensor on_host() const;  // the same where the host reads it, else a deep copy
+  // Resizes, copies, takes the LoD. The place stays; where there is none yet, it is the source's.
+  void copy_from(const Tensor& source);
   const std::shared_ptr<Buffer>& buffer() const { return buffer_; }
   size_t offset() const { return offset_; }
-  std::string describe() const;  // "float32 [64, 784]" and the LoD when there is one
+  // "float32 [64, 784]", the LoD when there is one, and the place when it is not the CPU.
+  std::string describe() const;
+  // From now on `epoch` rises when its memory, its type or its shape is replaced.
+  void watch(std::atomic<uint64_t>* epoch) { watch_.begin(epoch); }
 
  private:
+  void* host_address() const {
+    if (!buffer_) return nullptr;
+    if (!in_host_memory(buffer_->place())) not_on_host();
+    return buffer_->data() + offset_;
+  }
   [[noreturn]] void wrong_dtype(DType wanted) const;
+  [[noreturn]] void not_on_host() const;
   DType dtype_ = DType::float32;
   Shape shape_;
   Lod lod_;
   std::shared_ptr<Buffer> buffer_;
   size_t offset_ = 0;
+  MemoryWatch watch_;
 };
+
+// Copies the elements from place to place; both hold as many bytes.
+void copy_contents(const Tensor& from, const Tensor& to);
 
 // Some rows of a tall tensor; a row may appear more than once and then counts as a sum.
 struct SelectedRows {
-  std::vector<int64_t> rows;
+  RowNumbers rows;
   int64_t height = 0;
   Tensor value;  // [rows.size(), ...]
 };

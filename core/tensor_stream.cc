@@ -2,7 +2,6 @@
 #include "core/tensor_stream.h"
 
 #include <bit>
-#include <cstring>
 
 #include "core/text.h"
 
@@ -49,7 +48,8 @@ void write_data(ByteSink& to, const Tensor& tensor) {
   to.write_number(uint32_t{0});
   to.write_number(static_cast<int32_t>(desc.size()));
   to.write(desc);
-  to.write(tensor.bytes().data(), tensor.bytes().size());
+  const Tensor readable = tensor.on_host();
+  to.write(readable.bytes().data(), readable.bytes().size());
 }
 
 void read_version(ByteSource& from, std::string_view what) {
@@ -116,7 +116,7 @@ Description read_description(ByteSource& from) {
 Tensor read_data(ByteSource& from) {
   const Description desc = read_description(from);
   Tensor tensor(desc.dtype, desc.shape);
-  from.read(tensor.raw(), tensor.byte_size(), "the tensor's data");
+  from.read(tensor.bytes().data(), tensor.byte_size(), "the tensor's data");
   return tensor;
 }
 
@@ -176,7 +176,7 @@ Tensor read_tensor_part(ByteSource& from, int64_t first, const Shape& shape) {
   const size_t width = size_of(whole.dtype);
   Tensor part(whole.dtype, shape);
   from.skip(static_cast<uint64_t>(first) * width, "the tensor's data");
-  from.read(part.raw(), part.byte_size(), "the tensor's data");
+  from.read(part.bytes().data(), part.byte_size(), "the tensor's data");
   from.skip(static_cast<uint64_t>(total - first - count) * width, "the tensor's data");
   return part;
 }
@@ -184,7 +184,8 @@ Tensor read_tensor_part(ByteSource& from, int64_t first, const Shape& shape) {
 void write_rows(ByteSink& to, const SelectedRows& rows) {
   to.write_number(uint32_t{0});
   to.write_number(static_cast<uint64_t>(rows.rows.size()));
-  to.write(rows.rows.data(), rows.rows.size() * sizeof(int64_t));
+  const RowNumbers numbers = rows.rows.to(cpu_place());
+  to.write(numbers.data(), numbers.size() * sizeof(int64_t));
   to.write_number(rows.height);
   write_data(to, rows.value);
 }
@@ -229,10 +230,14 @@ void take_value(Tensor& target, const Tensor& value) {
   const bool fits =
       target.initialized() && target.dtype() == value.dtype() && target.shape() == value.shape();
   if (!fits) {
-    target = value;
+    if (in_host_memory(target.place())) {
+      target = value;
+    } else {
+      target.copy_from(value);
+    }
     return;
   }
-  if (value.byte_size() > 0) std::memcpy(target.raw(), value.raw(), value.byte_size());
+  copy_contents(value, target);
   target.set_lod(value.lod());
 }
 

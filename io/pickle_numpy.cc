@@ -244,8 +244,7 @@ void PickleReader::build_array(Value& target, const Value& state) {
   if (state.items[3]->integer != 0 && shape.rank() > 1) {
     spend(data.memory_size);
     target.array = Tensor(dtype, shape);
-    transpose_bytes(data.memory->data(), static_cast<std::byte*>(target.array.raw()), shape,
-                    size_of(dtype));
+    transpose_bytes(data.memory->data(), target.array.bytes().data(), shape, size_of(dtype));
   } else if (!data.memory_taken) {
     target.array = Tensor(dtype, shape, data.memory);
     data.memory_taken = true;

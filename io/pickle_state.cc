@@ -81,7 +81,8 @@ class Writer {
     tuple(shape);
     type(tensor.dtype());
     code(0x89);
-    bytes(tensor.bytes());
+    const Tensor readable = tensor.on_host();
+    bytes(readable.bytes());
     code('t');
     code('b');
   }
@@ -201,7 +202,7 @@ Tensor joined(const PickleValue& info, const std::string& name,
     throw from.error(cat("the slices of ", name, " do not make up ", shape));
   }
   Tensor whole(found[0].dtype(), shape);
-  auto* to = static_cast<std::byte*>(whole.raw());
+  auto* to = whole.bytes().data();
   for (const Tensor& slice : found) {
     const std::span<const std::byte> part = slice.bytes();
     to = std::copy(part.begin(), part.end(), to);

@@ -116,7 +116,7 @@ using KernelMake =
     std::function<std::optional<BoundKernel>(const KernelSite&, std::string* why_not)>;
 
 struct Kernel {
-  Device device = Device::cpu;
+  DeviceKind device = DeviceKind::cpu;
   std::string name;  // "reference", "onednn", ...
   KernelMake make;
 };

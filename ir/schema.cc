@@ -146,7 +146,7 @@ OpSchema& OpSchema::body(BodyRule rule) {
   body_ = std::move(rule);
   return *this;
 }
-OpSchema& OpSchema::kernel(KernelMake make, std::string name, Device device) {
+OpSchema& OpSchema::kernel(KernelMake make, std::string name, DeviceKind device) {
   kernels_.push_back({device, std::move(name), std::move(make)});
   return *this;
 }
@@ -190,7 +190,7 @@ OpSchema& OpSchema::grad_body(BodyRule rule) {
   grad_body_ = std::move(rule);
   return *this;
 }
-OpSchema& OpSchema::grad_kernel(KernelMake make, std::string name, Device device) {
+OpSchema& OpSchema::grad_kernel(KernelMake make, std::string name, DeviceKind device) {
   grad_kernels_.push_back({device, std::move(name), std::move(make)});
   return *this;
 }

@@ -142,7 +142,8 @@ class OpSchema {
   OpSchema& shape(ShapeRule rule);
   OpSchema& body(BodyRule rule);  // used when every operand is dense
   // Tried in the order given; also used where an operand is not dense and there is a body.
-  OpSchema& kernel(KernelMake make, std::string name = "reference", Device device = Device::cpu);
+  OpSchema& kernel(KernelMake make, std::string name = "reference",
+                   DeviceKind device = DeviceKind::cpu);
   OpSchema& vjp(VjpRule rule);  // primitives
 
   // Gradient. `uses`: the forward slots that <type>_grad reads beside the gradients of the outputs.
@@ -159,7 +160,7 @@ class OpSchema {
   OpSchema& grad_shape(ShapeRule rule);  // default: X@GRAD is like X, else like the first Out@GRAD
   OpSchema& grad_body(BodyRule rule);
   OpSchema& grad_kernel(KernelMake make, std::string name = "reference",
-                        Device device = Device::cpu);
+                        DeviceKind device = DeviceKind::cpu);
   OpSchema& grad_maker(GradRule rule);  // anything else: the ops it appends
   OpSchema& region(RegionRule rule);    // ops with a sub-block: the links of its passes
   // The gradient of `in_slot` is SelectedRows when `is_sparse` is set on the op.

@@ -57,7 +57,7 @@ BoundKernel by_size(DType dtype, F make) {
 
 template <class T>
 T* raw_as(const Tensor& tensor) {
-  return static_cast<T*>(tensor.raw());
+  return static_cast<T*>(tensor.address());
 }
 
 using Strides = std::array<int64_t, kMaxRank>;

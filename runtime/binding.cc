@@ -24,7 +24,7 @@ size_t most_bindings(const Segment& segment) {
 // Whether the contents are those that `seen` is a copy of.
 bool same_contents(const Tensor& seen, const Variable& variable) {
   if (variable.kind() == Kind::rows) {
-    const auto& rows = variable.rows().rows;
+    const RowNumbers& rows = variable.rows().rows;
     return seen.dtype() == DType::int64 && seen.numel() == static_cast<int64_t>(rows.size()) &&
            std::equal(rows.begin(), rows.end(), seen.data<int64_t>());
   }
@@ -36,7 +36,7 @@ bool same_contents(const Tensor& seen, const Variable& variable) {
 // What shapes may be made from: a tensor's elements, or which rows SelectedRows names.
 Tensor copy_of_contents(const Variable& variable) {
   if (variable.kind() != Kind::rows) return variable.tensor().clone();
-  const auto& rows = variable.rows().rows;
+  const RowNumbers& rows = variable.rows().rows;
   return make_tensor<int64_t>({static_cast<int64_t>(rows.size())}, rows);
 }
 
@@ -246,7 +246,7 @@ BoundKernel Binding::kernel_for(const Node& node, bool late, BoundInstruction& b
   const OpView view = view_of(node, fact_pointers_);
   std::vector<std::string> refusals;
   for (const Kernel& kernel : node.schema->kernels()) {
-    if (kernel.device != Device::cpu) continue;
+    if (kernel.device != DeviceKind::cpu) continue;
     std::string why_not;
     if (std::optional<BoundKernel> made = kernel.make(view, &why_not)) {
       bound.chosen.push_back(&kernel);

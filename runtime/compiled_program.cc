@@ -88,10 +88,10 @@ void CompiledProgram::with_data_parallel(const DataParallel& options) {
   check(options.exec_strategy);
   exec_ = options.exec_strategy;
   for (const Place& place : options.places) {
-    if (place.device != options.places.front().device) {
+    if (place.kind != options.places.front().kind) {
       throw Error("places mixes devices of different kinds").fix("give places of one kind");
     }
-    if (place.device != Device::cpu) {
+    if (place.kind != DeviceKind::cpu) {
       throw Error(ErrorKind::unimplemented,
                   cat("this build runs on CPU only, not on ", to_string(place)))
           .fix("use places=[CPUPlace()] * n");
@@ -139,11 +139,11 @@ void CompiledProgram::check_loss_gradient(const Feeds& feeds) const {
 
 int CompiledProgram::devices() const {
   if (!data_parallel_) return 1;
-  take_places(Device::cpu);
+  take_places(DeviceKind::cpu);
   return devices_;
 }
 
-void CompiledProgram::take_places(Device kind) const {
+void CompiledProgram::take_places(DeviceKind kind) const {
   if (data_parallel_ && devices_ == 0) devices_ = static_cast<int>(default_places(kind).size());
 }
 
@@ -204,7 +204,7 @@ void CompiledProgram::share_out(const Feeds& feeds, Share& share) const {
 std::vector<Replicas::Result> CompiledProgram::run(Executor& executor, const Feeds& feeds,
                                                    const std::vector<std::string>& fetches,
                                                    RunOptions options) {
-  take_places(executor.place().device);
+  take_places(executor.place().kind);
   check_loss_gradient(feeds);
   std::unique_ptr<Share> share = take_share(feeds);
   share_out(feeds, *share);
@@ -219,7 +219,7 @@ std::vector<Replicas::Result> CompiledProgram::run(Executor& executor,
                                                    const std::vector<Feeds>& feeds,
                                                    const std::vector<std::string>& fetches,
                                                    RunOptions options) {
-  take_places(executor.place().device);
+  take_places(executor.place().kind);
   if (data_parallel_ && build_.virtual_shards > 0 && feeds.size() != 1 &&
       static_cast<int>(feeds.size()) != shards()) {
     throw Error(cat("feed is a list of ", feeds.size(), ", but virtual_shards cuts the batch"))
@@ -238,7 +238,7 @@ std::vector<Replicas::Result> CompiledProgram::run(Executor& executor,
 PlanMemory CompiledProgram::prepare(Executor& executor, const std::vector<Feeds>& feeds,
                                     const std::vector<std::string>& fetches,
                                     RunOptions options) const {
-  take_places(executor.place().device);
+  take_places(executor.place().kind);
   return executor.prepare(*program_, feeds, fetches, parallel_options(),
                           with_threads(std::move(options)));
 }
@@ -246,7 +246,7 @@ PlanMemory CompiledProgram::prepare(Executor& executor, const std::vector<Feeds>
 PlanMemory CompiledProgram::prepare(Executor& executor, const Feeds& feeds,
                                     const std::vector<std::string>& fetches,
                                     RunOptions options) const {
-  take_places(executor.place().device);
+  take_places(executor.place().kind);
   check_loss_gradient(feeds);
   const std::unique_ptr<Share> share = take_share(feeds);
   share_out(feeds, *share);

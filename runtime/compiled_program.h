@@ -71,7 +71,7 @@ class CompiledProgram {
  private:
   RunOptions with_threads(RunOptions options) const;
   Executor::ParallelOptions parallel_options() const;
-  void take_places(Device kind) const;
+  void take_places(DeviceKind kind) const;
   void check_loss_gradient(const Feeds& feeds) const;
   int shards() const;  // into how many pieces a batch is cut
 

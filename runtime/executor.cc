@@ -100,7 +100,7 @@ void Executor::check_can_run(const Program& program) const {
   if (closed_) {
     throw Error(ErrorKind::precondition, "this executor was closed").fix("make a new Executor");
   }
-  if (place_.device != Device::cpu) {
+  if (place_.kind != DeviceKind::cpu) {
     throw Error(ErrorKind::unimplemented,
                 cat("this build runs on CPU only and cannot run on ", to_string(place_)))
         .fix("use CPUPlace()");

@@ -435,7 +435,8 @@ size_t MemoryPlacement::own_bytes() const {
     if (kind != SlotKind::feed && kind != SlotKind::state) continue;
     const Variable* given = slots_.find(s);  // somebody else's
     if (given && given->kind() == Kind::dense) met.insert(given->tensor().buffer().get());
-    if (given && given->kind() == Kind::rows) met.insert(given->rows().value.buffer().get());
+    if (!given || given->kind() != Kind::rows) continue;
+    met.insert({given->rows().value.buffer().get(), given->rows().rows.buffer().get()});
   }
   collect_own(met, bytes);
   return bytes;
@@ -443,15 +444,17 @@ size_t MemoryPlacement::own_bytes() const {
 
 namespace {
 
-void add_buffer(const Tensor& tensor, std::set<const Buffer*>& met, size_t& bytes) {
-  const Buffer* buffer = tensor.buffer().get();
+void add_buffer(const Buffer* buffer, std::set<const Buffer*>& met, size_t& bytes) {
   if (buffer && met.insert(buffer).second) bytes += buffer->size();
 }
 
 void add_buffers(const Variable& variable, std::set<const Buffer*>& met, size_t& bytes) {
-  const auto add = [&](const Tensor& tensor) { add_buffer(tensor, met, bytes); };
+  const auto add = [&](const Tensor& tensor) { add_buffer(tensor.buffer().get(), met, bytes); };
   if (variable.kind() == Kind::dense) add(variable.tensor());
-  if (variable.kind() == Kind::rows) add(variable.rows().value);
+  if (variable.kind() == Kind::rows) {
+    add(variable.rows().value);
+    add_buffer(variable.rows().rows.buffer().get(), met, bytes);
+  }
   if (variable.kind() == Kind::array) variable.array().each_held(add);
   if (const auto steps = variable.host<StepScopes>()) {
     steps->each_held([&](const Variable& kept) { add_buffers(kept, met, bytes); });

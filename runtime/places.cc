@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-std::vector<Place> default_places(Device device) {
-  if (device == Device::cpu) return std::vector<Place>(static_cast<size_t>(cpu_num()));
+std::vector<Place> default_places(DeviceKind device) {
+  if (device == DeviceKind::cpu) return std::vector<Place>(static_cast<size_t>(cpu_num()));
   const GpuChoice choice = gpus_of_environment();
   std::vector<std::string> names;
   for (int id : choice.ids) names.push_back(to_string(cuda_place(id)));

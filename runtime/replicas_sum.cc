@@ -101,7 +101,7 @@ void Replicas::sum_rows(size_t number) {
   SelectedRows& sum = taker.rows();
   named_.clear();
   for (size_t device = 0; device < frames_.size(); ++device) {
-    const std::vector<int64_t>& rows = term(device).rows;
+    const RowNumbers& rows = term(device).rows;
     for (size_t i = 0; i < rows.size(); ++i) named_.push_back({rows[i], device, i});
   }
   std::sort(named_.begin(), named_.end());

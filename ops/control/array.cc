@@ -187,8 +187,8 @@ void walk_joined(const Tensor& whole, const TensorArray& parts, int axis, Move m
   for (const Tensor& part : parts) {
     const size_t bytes = runs_of(part, axis).bytes;
     for (int64_t b = 0; b < all.blocks && bytes > 0; ++b) {
-      move(static_cast<std::byte*>(whole.raw()) + static_cast<size_t>(b) * all.bytes + offset,
-           static_cast<std::byte*>(part.raw()) + static_cast<size_t>(b) * bytes, bytes);
+      move(whole.bytes().data() + static_cast<size_t>(b) * all.bytes + offset,
+           part.bytes().data() + static_cast<size_t>(b) * bytes, bytes);
     }
     offset += bytes;
   }

@@ -249,7 +249,7 @@ KernelFn grow_gradient(const KernelSite& site) {
     const Tensor& arriving = k.in(gradient);
     set_zeros(*k.outs[out], memory);
     if (arriving.byte_size() > 0) {
-      std::memcpy(k.out(out).raw(), arriving.raw(), arriving.byte_size());
+      std::memcpy(k.out(out).bytes().data(), arriving.bytes().data(), arriving.byte_size());
     }
   };
 }

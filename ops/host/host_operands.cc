@@ -111,7 +111,7 @@ void PieceList::join(const Lod& prefix, const Tensor* like, Tensor& joined) cons
   Shape shape = like->shape();
   shape[0] = rows;
   joined.resize(like->dtype(), shape);
-  auto* to = static_cast<std::byte*>(joined.raw());
+  auto* to = joined.bytes().data();
   const size_t width =
       rows == 0 ? 0 : joined.byte_size() / static_cast<size_t>(rows);  // bytes of one row
   for (const Part& part : parts_) {
@@ -124,8 +124,7 @@ void PieceList::join(const Lod& prefix, const Tensor* like, Tensor& joined) cons
         throw Error(
             cat("rows of ", from.describe(), " and of ", like->describe(), " do not fit together"));
       }
-      std::memcpy(to, static_cast<std::byte*>(from.raw()) + static_cast<size_t>(part.begin) * width,
-                  bytes);
+      std::memcpy(to, from.bytes().data() + static_cast<size_t>(part.begin) * width, bytes);
     } else {
       std::memset(to, 0, bytes);
     }

@@ -127,8 +127,8 @@ BoundKernel hsigmoid(const KernelSite& site) {
   const int64_t rows = site.in("X").shape.at(0), width = site.in("X").shape.at(1);
   const Paths paths(site);
   BoundKernel kernel([=](const KernelArgs& k) {
-    if (k.has_out(kept_at) && k.out(kept_at).raw() != k.in(w_at).raw()) {
-      std::memcpy(k.out(kept_at).raw(), k.in(w_at).raw(), k.in(w_at).byte_size());
+    if (k.has_out(kept_at) && k.out(kept_at).address() != k.in(w_at).address()) {
+      std::memcpy(k.out(kept_at).address(), k.in(w_at).address(), k.in(w_at).byte_size());
     }
     for (int64_t row = 0; row < rows; ++row) {
       const T* x = k.in<T>(x_at) + row * width;

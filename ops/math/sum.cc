@@ -59,7 +59,7 @@ void sum_body(Body& b) {
 void append_rows(const KernelArgs& k, size_t inputs) {
   SelectedRows& out = k.outs[0]->rows();
   out.rows.clear();
-  auto* to = static_cast<std::byte*>(out.value.raw());
+  auto* to = static_cast<std::byte*>(out.value.address());
   for (size_t i = 0; i < inputs; ++i) {
     const SelectedRows& x = std::as_const(*k.ins[i]).rows();
     out.height = x.height;

@@ -120,7 +120,7 @@ KernelFn coalesce(const KernelSite& site) {
       const int64_t at = layout.at[static_cast<size_t>(i)];
       Tensor view = all.slice_rows(at, at + source.numel()).reshaped(source.shape());
       if (copies && source.numel() > 0) {
-        std::memcpy(view.raw(), source.raw(), source.byte_size());
+        std::memcpy(view.address(), source.address(), source.byte_size());
       }
       view.set_lod(source.lod());
       k.out(first + i) = view;

@@ -11,7 +11,8 @@ BoundKernel own_share(const KernelSite& site) {
   const size_t bytes =
       static_cast<size_t>(site.in("A").shape.count()) * size_of(site.in("A").dtype);
   return [bytes](const KernelArgs& k) {
-    if (k.in(0).raw() != k.out(0).raw()) std::memcpy(k.out(0).raw(), k.in(0).raw(), bytes);
+    if (k.in(0).address() != k.out(0).address())
+      std::memcpy(k.out(0).address(), k.in(0).address(), bytes);
   };
 }
 

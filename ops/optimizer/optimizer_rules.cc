@@ -132,18 +132,18 @@ const SelectedRows& sparse_grad(const KernelArgs& k, int grad_position, const Te
 void copy_through(const KernelArgs& k, int in, int out) {
   const Tensor& from = k.in(in);
   Tensor& to = k.out(out);
-  if (from.raw() != to.raw() && from.byte_size() > 0) {
-    std::memcpy(to.raw(), from.raw(), from.byte_size());
+  if (from.address() != to.address() && from.byte_size() > 0) {
+    std::memcpy(to.address(), from.address(), from.byte_size());
   }
 }
 
 void copy_through(const KernelArgs& k, int in, int out, std::pair<int64_t, int64_t> range) {
   const Tensor& from = k.in(in);
-  if (from.raw() == k.out(out).raw() || range.first == range.second) return;
+  if (from.address() == k.out(out).address() || range.first == range.second) return;
   const size_t row = from.byte_size() / static_cast<size_t>(from.shape().at(0));
   const size_t begin = static_cast<size_t>(range.first) * row;
-  std::memcpy(static_cast<std::byte*>(k.out(out).raw()) + begin,
-              static_cast<const std::byte*>(from.raw()) + begin,
+  std::memcpy(static_cast<std::byte*>(k.out(out).address()) + begin,
+              static_cast<const std::byte*>(from.address()) + begin,
               static_cast<size_t>(range.second - range.first) * row);
 }
 

@@ -12,8 +12,8 @@ BoundKernel copy_kernel(const KernelSite& site) {
   const auto size = static_cast<int64_t>(size_of(site.in("A").dtype));
   return {[n, size](const KernelArgs& k) {
             const auto [begin, end] = k.range(n);
-            const auto* from = static_cast<const std::byte*>(k.in(0).raw());
-            auto* to = static_cast<std::byte*>(k.out(0).raw());
+            const auto* from = static_cast<const std::byte*>(k.in(0).address());
+            auto* to = static_cast<std::byte*>(k.out(0).address());
             if (from != to && end > begin) {
               std::memmove(to + begin * size, from + begin * size,
                            static_cast<size_t>((end - begin) * size));

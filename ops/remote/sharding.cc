@@ -226,7 +226,7 @@ KernelFn ref_by_trainer_id(const KernelSite& site) {
       throw Error(cat("TrainerId is ", id, " but there are ", count, " copies"));
     }
     const Tensor& from = k.in(x + static_cast<int>(id));
-    if (from.byte_size() > 0) std::memcpy(k.out(0).raw(), from.raw(), from.byte_size());
+    copy_contents(from, k.out(0));
   };
 }
 

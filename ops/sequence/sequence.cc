@@ -164,12 +164,12 @@ std::vector<RowMap> concat_places(const KernelSite& site) {
 
 BoundKernel concat(const KernelSite& site) {
   return BoundKernel([places = concat_places(site)](const KernelArgs& k) {
-    auto* to = static_cast<std::byte*>(k.out(0).raw());
+    auto* to = static_cast<std::byte*>(k.out(0).address());
     for (size_t i = 0; i < places.size(); ++i) {
       if (places[i].empty()) continue;
       const Tensor& x = k.in(static_cast<int>(i));
       const size_t bytes = x.byte_size() / places[i].size();
-      const auto* from = static_cast<const std::byte*>(x.raw());
+      const auto* from = static_cast<const std::byte*>(x.address());
       for (size_t row = 0; row < places[i].size(); ++row) {
         std::memcpy(to + static_cast<size_t>(places[i][row]) * bytes, from + row * bytes, bytes);
       }
@@ -241,7 +241,7 @@ BoundKernel copy_sequence(const KernelSite& site, std::string_view from, std::st
   const int in = site.position(from), out = site.out_position(to);
   return BoundKernel([=](const KernelArgs& k) {
     const size_t bytes = k.out(out).byte_size();
-    if (bytes > 0) std::memcpy(k.out(out).raw(), k.in(in).raw(), bytes);
+    if (bytes > 0) std::memcpy(k.out(out).address(), k.in(in).address(), bytes);
   });
 }
 

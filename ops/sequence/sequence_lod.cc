@@ -53,8 +53,8 @@ BoundKernel copy(const KernelSite& site, std::string_view from, std::string_view
   const int in = site.position(from), out = site.out_position(to);
   return BoundKernel([=](const KernelArgs& k) {
     const size_t bytes = k.out(out).byte_size();
-    if (bytes > 0 && k.out(out).raw() != k.in(in).raw()) {
-      std::memcpy(k.out(out).raw(), k.in(in).raw(), bytes);
+    if (bytes > 0 && k.out(out).address() != k.in(in).address()) {
+      std::memcpy(k.out(out).address(), k.in(in).address(), bytes);
     }
   });
 }
@@ -119,8 +119,8 @@ void erase_shape(OpView& op) {
 BoundKernel erase(const KernelSite& site) {
   return BoundKernel([tokens = site.attr<std::vector<int>>("tokens")](const KernelArgs& k) {
     const size_t bytes = size_of(k.in(0).dtype());  // of a row: it is one id
-    const auto* from = static_cast<const std::byte*>(k.in(0).raw());
-    auto* to = static_cast<std::byte*>(k.out(0).raw());
+    const auto* from = static_cast<const std::byte*>(k.in(0).address());
+    auto* to = static_cast<std::byte*>(k.out(0).address());
     for_each_kept(k.in(0), tokens, [&](int64_t row) {
       std::memcpy(to, from + static_cast<size_t>(row) * bytes, bytes);
       to += bytes;
@@ -194,8 +194,8 @@ BoundKernel slice(const KernelSite& site) {
   const int offset = site.position("Offset"), count = site.position("Length");
   const size_t bytes = row_bytes(site.in("X"));
   return BoundKernel([=, offsets = bound_offsets(site, "X")](const KernelArgs& k) {
-    const auto* from = static_cast<const std::byte*>(k.in(0).raw());
-    auto* to = static_cast<std::byte*>(k.out(0).raw());
+    const auto* from = static_cast<const std::byte*>(k.in(0).address());
+    auto* to = static_cast<std::byte*>(k.out(0).address());
     move_slices(k, offsets, offset, count, bytes, [&](size_t in_x, size_t in_out, size_t size) {
       std::memcpy(to + in_out, from + in_x, size);
     });
@@ -207,8 +207,8 @@ BoundKernel slice_grad(const KernelSite& site) {
   const int dout = site.position("Out@GRAD");
   const size_t bytes = row_bytes(site.in("X"));
   return BoundKernel([=, offsets = bound_offsets(site, "X")](const KernelArgs& k) {
-    const auto* from = static_cast<const std::byte*>(k.in(dout).raw());
-    auto* to = static_cast<std::byte*>(k.out(0).raw());
+    const auto* from = static_cast<const std::byte*>(k.in(dout).address());
+    auto* to = static_cast<std::byte*>(k.out(0).address());
     if (k.out(0).byte_size() > 0) std::memset(to, 0, k.out(0).byte_size());
     move_slices(k, offsets, offset, count, bytes, [&](size_t in_x, size_t in_out, size_t size) {
       std::memcpy(to + in_x, from + in_out, size);

@@ -55,15 +55,15 @@ BoundKernel pad(const KernelSite& site) {
     const Tensor& filling = k.in(value);
     const size_t row = static_cast<size_t>(row_width(from.shape())) * size_of(from.dtype());
     const size_t unit = one_number ? size_of(from.dtype()) : row;
-    auto* to = static_cast<std::byte*>(k.out(out).raw());
+    auto* to = static_cast<std::byte*>(k.out(out).address());
     for (size_t s = 0; s + 1 < offsets.size(); ++s) {
       const int64_t rows = offsets[s + 1] - offsets[s];
       if (k.has_out(length)) k.out<int64_t>(length)[s] = rows;
       const size_t bytes = static_cast<size_t>(rows) * row;
-      const auto* source = static_cast<const std::byte*>(from.raw());
+      const auto* source = static_cast<const std::byte*>(from.address());
       if (bytes > 0) std::memcpy(to, source + static_cast<size_t>(offsets[s]) * row, bytes);
       std::byte* const end = to + static_cast<size_t>(longest) * row;
-      for (to += bytes; to < end; to += unit) std::memcpy(to, filling.raw(), unit);
+      for (to += bytes; to < end; to += unit) std::memcpy(to, filling.address(), unit);
     }
   });
 }

@@ -51,8 +51,8 @@ Lod outer_levels(const Lod& lod) { return lod.empty() ? Lod{} : Lod(lod.begin(),
 BoundKernel gather_rows(int in, int out, RowMap map) {
   const auto rows = static_cast<int64_t>(map.size());
   return BoundKernel([in, out, rows, map = std::move(map)](const KernelArgs& k) {
-    const auto* from = static_cast<const std::byte*>(k.in(in).raw());
-    auto* to = static_cast<std::byte*>(k.out(out).raw());
+    const auto* from = static_cast<const std::byte*>(k.in(in).address());
+    auto* to = static_cast<std::byte*>(k.out(out).address());
     const size_t bytes = rows == 0 ? 0 : k.out(out).byte_size() / static_cast<size_t>(rows);
     for (int64_t row = 0; row < rows && bytes > 0; ++row) {
       std::byte* target = to + static_cast<size_t>(row) * bytes;

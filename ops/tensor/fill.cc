@@ -169,7 +169,7 @@ BoundKernel assign_kernel(const KernelSite& site) {
     out.rows = x.rows;
     out.height = x.height;
     const auto bytes = x.value.bytes();
-    if (!bytes.empty()) std::memcpy(out.value.raw(), bytes.data(), bytes.size());
+    if (!bytes.empty()) std::memcpy(out.value.address(), bytes.data(), bytes.size());
   };
 }
 

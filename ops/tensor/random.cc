@@ -250,8 +250,8 @@ BoundKernel shuffle_batch_kernel(const KernelSite& site) {
       const auto other = static_cast<int64_t>(drawn * static_cast<double>(i + 1));
       std::swap(index[i], index[std::min(other, i)]);
     }
-    const auto* from = static_cast<const std::byte*>(k.in(x_at).raw());
-    auto* to = static_cast<std::byte*>(k.out(out_at).raw());
+    const auto* from = static_cast<const std::byte*>(k.in(x_at).address());
+    auto* to = static_cast<std::byte*>(k.out(out_at).address());
     for (int64_t i = 0; i < rows; ++i) {
       std::memcpy(to + static_cast<size_t>(index[i]) * row_bytes,
                   from + static_cast<size_t>(i) * row_bytes, row_bytes);
@@ -269,8 +269,8 @@ BoundKernel shuffle_batch_grad_kernel(const KernelSite& site) {
   const int x_grad_at = site.out_position("X@GRAD");
   return [=](const KernelArgs& k) {
     const int64_t* index = k.in<int64_t>(index_at);
-    const auto* from = static_cast<const std::byte*>(k.in(out_grad_at).raw());
-    auto* to = static_cast<std::byte*>(k.out(x_grad_at).raw());
+    const auto* from = static_cast<const std::byte*>(k.in(out_grad_at).address());
+    auto* to = static_cast<std::byte*>(k.out(x_grad_at).address());
     for (int64_t i = 0; i < rows; ++i) {
       std::memcpy(to + static_cast<size_t>(i) * row_bytes,
                   from + static_cast<size_t>(index[i]) * row_bytes, row_bytes);

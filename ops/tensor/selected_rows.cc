@@ -64,7 +64,7 @@ BoundKernel merge_any_type(const KernelSite&) {
     out.rows = std::move(merged.rows);
     out.height = merged.height;
     if (!out.rows.empty()) {
-      std::memcpy(out.value.raw(), merged.value.raw(), merged.value.byte_size());
+      std::memcpy(out.value.address(), merged.value.address(), merged.value.byte_size());
     }
   });
 }
@@ -73,7 +73,7 @@ BoundKernel value_kernel(const KernelSite&) {
   return BoundKernel([](const KernelArgs& k) {
     const Tensor& value = std::as_const(*k.ins[0]).rows().value;
     const size_t bytes = k.out(0).byte_size();
-    if (bytes > 0) std::memcpy(k.out(0).raw(), value.raw(), bytes);
+    if (bytes > 0) std::memcpy(k.out(0).address(), value.address(), bytes);
   });
 }
 
@@ -166,8 +166,8 @@ BoundKernel split_kernel(const KernelSite& site) {
       SelectedRows& out = k.outs[i]->rows();
       out.height = sections[i];
       out.rows.clear();
-      auto* to = static_cast<std::byte*>(out.value.raw());
-      const auto* from = static_cast<const std::byte*>(x.value.raw());
+      auto* to = static_cast<std::byte*>(out.value.address());
+      const auto* from = static_cast<const std::byte*>(x.value.address());
       for (size_t r = 0; r < x.rows.size(); ++r) {
         const int64_t row = x.rows[r] - begin;
         if (row < 0 || row >= sections[i]) continue;

@@ -72,8 +72,8 @@ BoundKernel gather_rows(const Rows& rows, DType dtype, int table_at, int index_a
   const int64_t bytes = rows.width * static_cast<int64_t>(size_of(dtype));
   return [=](const KernelArgs& k) {
     const Indices index(k.in(index_at), slot);
-    const auto* from = static_cast<const std::byte*>(k.in(table_at).raw());
-    auto* to = static_cast<std::byte*>(k.out(out_at).raw());
+    const auto* from = static_cast<const std::byte*>(k.in(table_at).address());
+    auto* to = static_cast<std::byte*>(k.out(out_at).address());
     for (int64_t i = 0; i < rows.count; ++i) {
       const int64_t row = index.checked(i, rows.extent);
       if (bytes > 0) std::memcpy(to + i * bytes, from + row * bytes, static_cast<size_t>(bytes));
@@ -125,7 +125,7 @@ BoundKernel scatter_kernel(const KernelSite& site) {
     const Indices ids(k.in(1), "Ids");
     const T* updates = k.in<T>(2);
     T* out = k.out<T>(0);
-    if (k.in(0).raw() != k.out(0).raw()) {
+    if (k.in(0).address() != k.out(0).address()) {
       std::copy_n(k.in<T>(0), rows.extent * rows.width, out);
     }
     for (int64_t i = 0; i < rows.count; ++i) {
@@ -306,8 +306,8 @@ void register_places(OpSchema& row) {
        return [=, places = Places(site), size = size_of(site.in("X").dtype)](const KernelArgs& k) {
          const Indices index(k.in(index_at), "Index");
          const size_t bytes = static_cast<size_t>(places.width) * size;
-         const auto* from = static_cast<const std::byte*>(k.in(x_at).raw());
-         auto* to = static_cast<std::byte*>(k.out(0).raw());
+         const auto* from = static_cast<const std::byte*>(k.in(x_at).address());
+         auto* to = static_cast<std::byte*>(k.out(0).address());
          for (int64_t i = 0; i < places.count; ++i, to += bytes) {
            const auto place = static_cast<size_t>(places(index, i));
            if (bytes > 0) std::memcpy(to, from + place * size, bytes);

@@ -34,13 +34,13 @@ struct Pieces {
 BoundKernel join_kernel(const Pieces& pieces, int first_in) {
   return {[=](const KernelArgs& k) {
             const auto [begin, end] = k.range(pieces.rows);
-            auto* to = static_cast<std::byte*>(k.out(0).raw()) + begin * pieces.total;
+            auto* to = static_cast<std::byte*>(k.out(0).address()) + begin * pieces.total;
             for (int64_t row = begin; row < end; ++row) {
               for (size_t i = 0; i < pieces.widths.size(); ++i) {
                 const int64_t width = pieces.widths[i];
                 if (width == 0) continue;
                 const auto* from =
-                    static_cast<const std::byte*>(k.in(first_in + static_cast<int>(i)).raw());
+                    static_cast<const std::byte*>(k.in(first_in + static_cast<int>(i)).address());
                 std::memcpy(to, from + row * width, static_cast<size_t>(width));
                 to += width;
               }
@@ -52,12 +52,13 @@ BoundKernel join_kernel(const Pieces& pieces, int first_in) {
 BoundKernel cut_kernel(const Pieces& pieces, int in) {
   return {[=](const KernelArgs& k) {
             const auto [begin, end] = k.range(pieces.rows);
-            const auto* from = static_cast<const std::byte*>(k.in(in).raw()) + begin * pieces.total;
+            const auto* from =
+                static_cast<const std::byte*>(k.in(in).address()) + begin * pieces.total;
             for (int64_t row = begin; row < end; ++row) {
               for (size_t i = 0; i < pieces.widths.size(); ++i) {
                 const int64_t width = pieces.widths[i];
                 if (k.has_out(static_cast<int>(i)) && width > 0) {
-                  auto* to = static_cast<std::byte*>(k.out(static_cast<int>(i)).raw());
+                  auto* to = static_cast<std::byte*>(k.out(static_cast<int>(i)).address());
                   std::memcpy(to + row * width, from, static_cast<size_t>(width));
                 }
                 from += width;

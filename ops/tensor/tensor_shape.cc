@@ -14,8 +14,8 @@ BoundKernel copy_elements(int from, int to, int64_t n, DType dtype) {
   const auto size = static_cast<int64_t>(size_of(dtype));
   return {[=](const KernelArgs& k) {
             const auto [begin, end] = k.range(n);
-            const auto* source = static_cast<const std::byte*>(k.in(from).raw());
-            auto* target = static_cast<std::byte*>(k.out(to).raw());
+            const auto* source = static_cast<const std::byte*>(k.in(from).address());
+            auto* target = static_cast<std::byte*>(k.out(to).address());
             if (begin < end && source != target) {
               std::memmove(target + begin * size, source + begin * size,
                            static_cast<size_t>((end - begin) * size));

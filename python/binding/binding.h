@@ -88,8 +88,9 @@ inline TensorHandle own_tensor(Tensor tensor) {
 }
 
 // numpy at the edge.
-py::object to_numpy(const Tensor& tensor);  // shares memory; the array keeps the buffer alive
-Tensor from_numpy(py::handle array);        // shares memory where the layout allows it
+// Shares the host's memory, and the array keeps the buffer alive; other memory is copied.
+py::object to_numpy(const Tensor& tensor);
+Tensor from_numpy(py::handle array);  // shares memory where the layout allows it
 Feeds feeds_from_python(const Program& program, const py::dict& feed);
 void poll_signals();  // raises KeyboardInterrupt when Ctrl-C was pressed
 py::object fetched_to_python(Variable value, bool return_numpy, const std::string& name);

@@ -203,7 +203,7 @@ std::string text_of_pass_checks(const CompiledProgram& compiled, const py::dict&
 void bind_compiled_program(py::module_& m) {
   bind_strategies(m);
   m.def("allocated_bytes", &allocated_bytes);
-  m.def("default_places", [](const Place& like) { return default_places(like.device); });
+  m.def("default_places", [](const Place& like) { return default_places(like.kind); });
   py::class_<CompiledProgram>(m, "CompiledProgram")
       .def(py::init<std::shared_ptr<Program>, BuildStrategy>(), py::arg("program"),
            py::arg("build_strategy"))

@@ -64,13 +64,14 @@ py::object to_numpy(const Tensor& tensor) {
     throw Error(ErrorKind::precondition, "the tensor holds no data yet")
         .fix("run the startup program, or set its value, before reading it");
   }
+  if (!in_host_memory(tensor.place())) return to_numpy(tensor.to(cpu_place()));
   auto owner = py::capsule(new std::shared_ptr<Buffer>(tensor.buffer()),
                            [](void* kept) { delete static_cast<std::shared_ptr<Buffer>*>(kept); });
   const std::vector<int64_t> shape = tensor.shape().to_vector();
   std::vector<int64_t> strides(shape.size());
   auto step = static_cast<int64_t>(size_of(tensor.dtype()));
   for (size_t i = shape.size(); i-- > 0; step *= shape[i]) strides[i] = step;
-  return py::array(numpy_type(tensor.dtype()), shape, strides, tensor.raw(), owner);
+  return py::array(numpy_type(tensor.dtype()), shape, strides, tensor.address(), owner);
 }
 
 Tensor from_numpy(py::handle value) {

@@ -22,17 +22,17 @@ void bind_places(py::module_& m) {
   py::class_<Place>(m, "Place")
       .def(py::init<>())
       .def("set_place", [](Place& self, const Place& other) { self = other; })
-      .def("is_cpu_place", [](const Place& p) { return p.device == Device::cpu; })
-      .def("is_gpu_place", [](const Place& p) { return p.device == Device::cuda; })
+      .def("is_cpu_place", [](const Place& p) { return p.kind == DeviceKind::cpu; })
+      .def("is_gpu_place", [](const Place& p) { return p.kind == DeviceKind::cuda; })
       .def("is_xpu_place", [](const Place&) { return false; })
-      .def("is_cuda_pinned_place", [](const Place& p) { return p.device == Device::cuda_pinned; })
+      .def("is_cuda_pinned_place", [](const Place& p) { return p.kind == DeviceKind::cuda_pinned; })
       .def("gpu_device_id", [](const Place& p) { return p.id; })
       .def("get_device_id", [](const Place& p) { return p.id; })
-      .def("_type", [](const Place& p) { return static_cast<int>(p.device); })
+      .def("_type", [](const Place& p) { return static_cast<int>(p.kind); })
       .def("_equals", &same)
       .def("__eq__", &same)
       .def("__ne__", [](const Place& a, const py::object& b) { return !same(a, b); })
-      .def("__hash__", [](const Place& p) { return static_cast<int>(p.device) * 1024 + p.id; })
+      .def("__hash__", [](const Place& p) { return static_cast<int>(p.kind) * 1024 + p.id; })
       .def("__repr__", [](const Place& p) { return cat("Place(", to_string(p), ")"); });
 
   py::class_<CpuPlace, Place>(m, "CPUPlace")
@@ -50,7 +50,7 @@ void bind_places(py::module_& m) {
       .def("__repr__", [](const CudaPlace& p) { return cat("CUDAPlace(", p.id, ")"); });
   py::class_<CudaPinnedPlace, Place>(m, "CUDAPinnedPlace")
       .def(py::init([] {
-        return CudaPinnedPlace{{Device::cuda_pinned, 0}};
+        return CudaPinnedPlace{{DeviceKind::cuda_pinned, 0}};
       }))
       .def("__repr__", [](const CudaPinnedPlace&) { return "CUDAPinnedPlace"; });
 }

@@ -3,8 +3,6 @@
 
 #include <pybind11/numpy.h>
 
-#include <cstring>
-
 #include "core/text.h"
 #include "python/binding/binding.h"
 #include "python/binding/casters.h"
@@ -21,18 +19,31 @@ void check_lod(const Tensor& tensor, const Lod& lod) {
   }
 }
 
-void set_from_array(Tensor& tensor, py::handle array, bool zero_copy) {
+// None: the place that the tensor has.
+Place place_or(const py::object& given, const Place& otherwise) {
+  if (given.is_none()) return otherwise;
+  if (py::isinstance<Place>(given)) return given.cast<const Place&>();
+  throw Error(ErrorKind::type_mismatch,
+              cat("place is a ", Py_TYPE(given.ptr())->tp_name, ", not a place"))
+      .fix("give CPUPlace(), CUDAPlace(n) or CUDAPinnedPlace()");
+}
+
+void set_from_array(Tensor& tensor, py::handle array, const Place& place, bool zero_copy) {
   Tensor given = from_numpy(array);
+  if (zero_copy && place != cpu_place()) {
+    throw Error(cat("a tensor on ", to_string(place), " cannot share memory with a numpy array"))
+        .fix("leave out zero_copy, or set it on CPUPlace()");
+  }
   if (zero_copy) {
     given.set_lod(tensor.lod());
     tensor = std::move(given);
     return;
   }
   if (!tensor.initialized() || tensor.dtype() != given.dtype() ||
-      !(tensor.shape() == given.shape())) {
-    tensor.resize(given.dtype(), given.shape());
+      !(tensor.shape() == given.shape()) || tensor.place() != place) {
+    tensor.resize(given.dtype(), given.shape(), place);
   }
-  std::memcpy(tensor.raw(), given.raw(), given.byte_size());
+  copy_contents(given, tensor);
 }
 
 // numpy 1 passes no `copy`; numpy 2 passes None (if needed), True or False (never).
@@ -40,9 +51,13 @@ py::object as_array(const Tensor& tensor, const py::object& dtype, const py::obj
   py::object array = to_numpy(tensor);
   const bool other =
       !dtype.is_none() && !py::object(array.attr("dtype")).equal(py::dtype::from_args(dtype));
-  if (other && !copy.is_none() && !copy.cast<bool>()) {
+  const bool no_copy = !copy.is_none() && !copy.cast<bool>();
+  if (other && no_copy) {
     throw Error(cat("a view of ", tensor.describe(), " cannot have another element type"))
         .fix("leave out copy=False");
+  }
+  if (no_copy && !in_host_memory(tensor.place())) {
+    throw Error(cat("numpy cannot look at ", tensor.describe())).fix("leave out copy=False");
   }
   if (other) return array.attr("astype")(dtype);
   return !copy.is_none() && copy.cast<bool>() ? array.attr("copy")() : array;
@@ -51,7 +66,8 @@ py::object as_array(const Tensor& tensor, const py::object& dtype, const py::obj
 std::string show(const Tensor& tensor) {
   if (!tensor.initialized()) return "  - not initialized\n";
   std::string text = tensor.lod().empty() ? "" : cat("  - lod: ", to_string(tensor.lod()), "\n");
-  text += cat("  - place: Place(cpu)\n  - shape: ", tensor.shape().to_string(),
+  text += cat("  - place: Place(", to_string(tensor.place()),
+              ")\n  - shape: ", tensor.shape().to_string(),
               "\n  - dtype: ", name_of(tensor.dtype()), "\n  - data: ");
   return text + std::string(py::str(to_numpy(tensor))) + "\n";
 }
@@ -69,8 +85,8 @@ void bind_tensor(py::module_& m) {
            py::arg("recursive_sequence_lengths"))
       .def(
           "set",
-          [](TensorHandle& t, const py::object& array, const py::object&, bool zero_copy) {
-            set_from_array(t.get(), array, zero_copy);
+          [](TensorHandle& t, const py::object& array, const py::object& place, bool zero_copy) {
+            set_from_array(t.get(), array, place_or(place, t.get().place()), zero_copy);
           },
           py::arg("array"), py::arg("place") = none, py::arg("zero_copy") = false)
       .def("shape", [](TensorHandle& t) { return t.get().shape().to_vector(); })
@@ -110,9 +126,9 @@ void bind_tensor(py::module_& m) {
       .def("__len__", [](TensorHandle& t) { return rows_of(t.get()); })
       .def("__str__", [](TensorHandle& t) { return show(t.get()); })
       .def("_dtype", [](TensorHandle& t) { return t.get().dtype(); })
-      .def("_place", [](TensorHandle&) { return cpu_place(); })
+      .def("_place", [](TensorHandle& t) { return t.get().place(); })
       .def("_numel", [](TensorHandle& t) { return t.get().initialized() ? t.get().numel() : 0; })
-      .def("_ptr", [](TensorHandle& t) { return reinterpret_cast<uintptr_t>(t.get().raw()); })
+      .def("_ptr", [](TensorHandle& t) { return reinterpret_cast<uintptr_t>(t.get().address()); })
       .def("_is_initialized", [](TensorHandle& t) { return t.get().initialized(); })
       .def("_clear", [](TensorHandle& t) { t.get() = Tensor(); })
       .def("_share_data_with",
@@ -122,14 +138,24 @@ void bind_tensor(py::module_& m) {
              t.get().set_lod(std::move(lod));
            })
       .def(
-          "_copy", [](TensorHandle& t, const py::object&) { return own_tensor(t.get().clone()); },
+          "_copy",
+          [](TensorHandle& t, const py::object& place) {
+            return own_tensor(t.get().to(place_or(place, t.get().place())));
+          },
           py::arg("place") = none)
       .def("_to_dlpack", [](TensorHandle& t) { return to_numpy(t.get()).attr("__dlpack__")(); })
       .def("_get_float_element",
            [](TensorHandle& t, int64_t i) { return element_as_double(t.get(), i); })
       .def("_set_float_element", [](TensorHandle& t, int64_t i, double value) {
-        to_numpy(t.get()).attr("flat")[py::int_(i)] = value;
+        const Tensor readable = t.get().on_host();
+        to_numpy(readable).attr("flat")[py::int_(i)] = value;
+        copy_contents(readable, t.get());
       });
+}
+
+std::vector<int64_t> numbers_of(const SelectedRows& rows) {
+  const RowNumbers readable = rows.rows.to(cpu_place());
+  return {readable.begin(), readable.end()};
 }
 
 void bind_rows(py::module_& m) {
@@ -142,7 +168,7 @@ void bind_rows(py::module_& m) {
              return RowsHandle(std::move(own));
            }),
            py::arg("rows"), py::arg("height"))
-      .def("rows", [](RowsHandle& r) { return r.get().rows; })
+      .def("rows", [](RowsHandle& r) { return numbers_of(r.get()); })
       .def("set_rows",
            [](RowsHandle& r, std::vector<int64_t> rows) { r.get().rows = std::move(rows); })
       .def("height", [](RowsHandle& r) { return r.get().height; })
@@ -155,8 +181,8 @@ void bind_rows(py::module_& m) {
            [](RowsHandle& r) { return r.get().value.initialized() ? r.get().value.numel() : 0; })
       .def("sync_index", [](RowsHandle&) {})  // there is no index beside the rows
       .def("__str__", [](RowsHandle& r) {
-        return cat("SelectedRows: height ", r.get().height, ", rows [", join(r.get().rows), "]\n",
-                   show(r.get().value));
+        return cat("SelectedRows: height ", r.get().height, ", rows [", join(numbers_of(r.get())),
+                   "]\n", show(r.get().value));
       });
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <thread>
 
 #include "core/error.h"
@@ -11,7 +12,7 @@
 namespace trireme {
 namespace {
 
-struct Queue : HostObject {
+struct WorkQueue : HostObject {
   std::string describe() const override { return "a queue"; }
 };
 struct RankTable : HostObject {
@@ -61,8 +62,8 @@ TEST(Variable, ArraysHoldDataOnceTheyHaveAnElement) {
 
 TEST(Variable, HostObjectsAreFoundByType) {
   Variable variable;
-  variable.set_host(std::make_shared<Queue>());
-  EXPECT_NE(variable.host<Queue>(), nullptr);
+  variable.set_host(std::make_shared<WorkQueue>());
+  EXPECT_NE(variable.host<WorkQueue>(), nullptr);
   EXPECT_EQ(variable.host<RankTable>(), nullptr);
   EXPECT_TRUE(variable.initialized());
   EXPECT_EQ(variable.describe(), "a queue");
@@ -137,6 +138,82 @@ TEST(Scope, EpochRisesOnlyWhenSlotsComeOrGo) {
   const uint64_t erased = root.epoch();
   root.drop_kids();
   EXPECT_GT(root.epoch(), erased);
+}
+
+// Whether the tree's memory epoch rises with `change`.
+bool counts(const Scope& scope, const std::function<void()>& change) {
+  const uint64_t before = scope.memory_epoch();
+  change();
+  return scope.memory_epoch() > before;
+}
+
+TEST(Scope, MemoryEpochRisesWhereMemoryIsReplaced) {
+  Scope root;
+  Variable& x = root.new_scope().var("x");
+  const auto put = [&] { x.tensor().resize(DType::float32, {2}); };
+  EXPECT_TRUE(counts(root, put));
+  EXPECT_TRUE(counts(root, [&] { x.tensor().resize(DType::float32, {3}); }));
+  EXPECT_TRUE(counts(root, [&] { x.tensor().resize(DType::float32, {2}); })) << "another shape";
+  EXPECT_TRUE(counts(root, [&] { x.tensor().resize(DType::int32, {2}); })) << "another type";
+  EXPECT_TRUE(counts(root, [&] { x.tensor() = make_tensor<float>({2}, {1, 2}); }));
+  const Tensor shared = make_tensor<float>({2}, {1, 2});
+  EXPECT_TRUE(counts(root, [&] { x.tensor() = shared; }));
+  EXPECT_TRUE(counts(root, [&] { x.tensor().resize(DType::float32, {2}); })) << "it was shared";
+  EXPECT_TRUE(counts(root, [&] { const Tensor taken = std::move(x.tensor()); }));
+  put();
+  Tensor other = shared;
+  EXPECT_TRUE(counts(root, [&] { std::swap(x.tensor(), other); }));
+  EXPECT_TRUE(counts(root, [&] { x.tensor().copy_from(make_tensor<float>({1}, {1})); }));
+  Variable longer;
+  longer.tensor() = make_tensor<float>({3}, {1, 2, 3});
+  EXPECT_TRUE(counts(root, [&] { x.copy_from(longer); }));
+  EXPECT_TRUE(counts(root, [&] { x = longer; }));
+  EXPECT_TRUE(counts(root, [&] { const Variable taken = std::move(x); }));
+  EXPECT_TRUE(counts(root, [&] { x = longer; }));
+  EXPECT_TRUE(counts(root, [&] { x.clear(); }));
+  EXPECT_TRUE(counts(root, put)) << "what comes after clear is watched, too";
+  EXPECT_TRUE(counts(root, [&] { x.set_host(std::make_shared<WorkQueue>()); }));
+  EXPECT_TRUE(counts(root, [&] { x = longer; }));
+  EXPECT_TRUE(counts(root, put)) << "and after another kind";
+}
+
+TEST(Scope, MemoryEpochRisesWithSelectedRows) {
+  Scope root;
+  Variable& x = root.var("x");
+  const SelectedRows some{.rows = {1, 2}, .height = 5, .value = Tensor(DType::float32, {2, 3})};
+  EXPECT_TRUE(counts(root, [&] { x.rows() = some; }));
+  EXPECT_TRUE(counts(root, [&] { x.rows().rows = RowNumbers{3, 4}; })) << "by a move";
+  EXPECT_TRUE(counts(root, [&] { x.rows().rows.push_back(5); }));
+  EXPECT_TRUE(counts(root, [&] { x.rows().value.resize(DType::float32, {3, 3}); }));
+  EXPECT_FALSE(counts(root, [&] { x.rows().rows[0] = 1; }));
+}
+
+TEST(Scope, MemoryEpochRisesWithSlots) {
+  Scope root;
+  EXPECT_TRUE(counts(root, [&] { root.new_scope().var("x"); }));
+  EXPECT_TRUE(counts(root, [&] { root.drop_kids(); }));
+  root.var("y");
+  EXPECT_TRUE(counts(root, [&] { root.erase({"y"}); }));
+}
+
+TEST(Scope, MemoryEpochStaysWhileMemoryDoes) {
+  Scope root;
+  Variable& x = root.var("x");
+  x.tensor() = make_tensor<float>({2}, {1, 2});
+  Variable equal;
+  equal.tensor() = make_tensor<float>({2}, {3, 4});
+  EXPECT_FALSE(counts(root, [&] { x.tensor().resize(DType::float32, {2}); }));
+  EXPECT_FALSE(counts(root, [&] { x.tensor().copy_from(equal.tensor()); }));
+  EXPECT_FALSE(counts(root, [&] { x.copy_from(equal); }));
+  EXPECT_FALSE(counts(root, [&] { x.tensor().data<float>()[0] = 1; }));
+  EXPECT_FALSE(counts(root, [&] { x.tensor().set_lod({{0, 2}}); }));
+  EXPECT_FALSE(counts(root, [&] {
+    Tensor view = x.tensor();  // copies are not watched
+    view = view.slice_rows(0, 1);
+    Variable copy = x;
+    copy = equal;
+    copy.clear();
+  }));
 }
 
 TEST(Scope, EraseTakesOnlyItsOwn) {

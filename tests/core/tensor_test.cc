@@ -62,7 +62,7 @@ TEST(Buffer, AdoptedMemoryIsReleasedByItsLastTensor) {
     const Tensor copy = whole;
     whole = Tensor();
     EXPECT_EQ(released, 0);
-    EXPECT_EQ(copy.raw(), memory.data());
+    EXPECT_EQ(copy.address(), memory.data());
   }
   EXPECT_EQ(released, 1);
   EXPECT_EQ(allocated_bytes(), before);
@@ -71,7 +71,7 @@ TEST(Buffer, AdoptedMemoryIsReleasedByItsLastTensor) {
 TEST(Tensor, WithoutABufferHoldsNothing) {
   const Tensor tensor;
   EXPECT_FALSE(tensor.initialized());
-  EXPECT_EQ(tensor.raw(), nullptr);
+  EXPECT_EQ(tensor.address(), nullptr);
   EXPECT_TRUE(tensor.bytes().empty());
 }
 
@@ -116,12 +116,12 @@ TEST(Tensor, UnknownExtentCannotBeAllocated) {
 TEST(Tensor, ResizeKeepsALargeEnoughBufferOfItsOwn) {
   Tensor tensor(DType::float32, {10});
   tensor.set_lod({{0, 10}});
-  const void* memory = tensor.raw();
+  const void* memory = tensor.address();
   const size_t count = allocation_count();
   tensor.resize(DType::float64, {5});
-  EXPECT_EQ(tensor.raw(), memory);
+  EXPECT_EQ(tensor.address(), memory);
   tensor.resize(DType::float32, {2, 5});
-  EXPECT_EQ(tensor.raw(), memory);
+  EXPECT_EQ(tensor.address(), memory);
   EXPECT_EQ(allocation_count(), count);
   EXPECT_EQ(tensor.lod(), (Lod{{0, 10}}));
   tensor.resize(DType::float32, {11});
@@ -132,14 +132,14 @@ TEST(Tensor, ResizeLeavesASharedBufferAlone) {
   Tensor tensor = make_tensor<int32_t>({2}, {1, 2});
   const Tensor other = tensor;
   tensor.resize(DType::int32, {2});
-  EXPECT_NE(tensor.raw(), other.raw());
+  EXPECT_NE(tensor.address(), other.address());
   EXPECT_THAT(values<int32_t>(other), ElementsAre(1, 2));
 }
 
 TEST(Tensor, ReshapedSharesMemory) {
   Tensor tensor = make_tensor<float>({2, 3}, {1, 2, 3, 4, 5, 6});
   tensor.set_lod({{0, 2}});
-  EXPECT_EQ(tensor.reshaped({3, 2}).raw(), tensor.raw());
+  EXPECT_EQ(tensor.reshaped({3, 2}).address(), tensor.address());
   EXPECT_TRUE(tensor.reshaped({3, 2}).lod().empty());
   EXPECT_EQ(tensor.reshaped({2, 3, 1}).lod(), tensor.lod());
   EXPECT_THAT(error_of([&] { tensor.reshaped({4}); }, ErrorKind::invalid_argument),

@@ -93,9 +93,9 @@ TEST(LoadVars, KeepsTheMemoryOfVariablesThatFit) {
   const TempDir dir;
   Network net;
   save_params(net.scope, dir.path(), *net.main);
-  const void* memory = net.scope.find("fc_0.w_0")->tensor().raw();
+  const void* memory = net.scope.find("fc_0.w_0")->tensor().address();
   load_params(net.scope, dir.path(), *net.main);
-  EXPECT_EQ(net.scope.find("fc_0.w_0")->tensor().raw(), memory);
+  EXPECT_EQ(net.scope.find("fc_0.w_0")->tensor().address(), memory);
 }
 
 TEST(LoadVars, ADamagedFileChangesNoVariable) {

@@ -107,7 +107,7 @@ TEST(ConvBias, NoBitTellsThatItWasTakenOver) {
           const Tensor whole = net.run(true, blocks, x, bias),
                        apart = net.run(false, blocks, x, bias);
           ASSERT_EQ(whole.byte_size(), apart.byte_size());
-          EXPECT_EQ(std::memcmp(whole.raw(), apart.raw(), whole.byte_size()), 0)
+          EXPECT_EQ(std::memcmp(whole.address(), apart.address(), whole.byte_size()), 0)
               << text_of(c, blocks) << ", odd numbers: " << static_cast<int>(odd);
         }
       }

@@ -50,7 +50,7 @@ Tensor rows_between(const Tensor& whole, int64_t begin, int64_t end) {
   const size_t row = whole.byte_size() / static_cast<size_t>(std::max<int64_t>(1, shape.at(0)));
   shape[0] = end - begin;
   Tensor part(whole.dtype(), shape);
-  std::memcpy(part.raw(), whole.bytes().data() + static_cast<size_t>(begin) * row,
+  std::memcpy(part.address(), whole.bytes().data() + static_cast<size_t>(begin) * row,
               part.byte_size());
   return part;
 }
@@ -76,7 +76,7 @@ Variable section(const Variable& value, int64_t begin, int64_t end) {
   to.value = Tensor(from.value.dtype(), shape);
   size_t at = 0;
   for (const Tensor& row : rows) {
-    std::memcpy(to.value.bytes().data() + at, row.raw(), row.byte_size());
+    std::memcpy(to.value.bytes().data() + at, row.address(), row.byte_size());
     at += row.byte_size();
   }
   return part;
@@ -90,7 +90,7 @@ Tensor joined(const std::vector<Variable>& parts) {
   Tensor whole(parts.front().tensor().dtype(), shape);
   size_t at = 0;
   for (const Variable& part : parts) {
-    std::memcpy(whole.bytes().data() + at, part.tensor().raw(), part.tensor().byte_size());
+    std::memcpy(whole.bytes().data() + at, part.tensor().address(), part.tensor().byte_size());
     at += part.tensor().byte_size();
   }
   return whole;

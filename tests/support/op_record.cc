@@ -48,13 +48,13 @@ void note_wrong_use(const std::string& what) {
 
 void note_result(const std::string& op, const Tensor& result) {
   begin_note();
-  if (result.initialized() && result.numel() > 0) record().results[result.raw()].insert(op);
+  if (result.initialized() && result.numel() > 0) record().results[result.address()].insert(op);
 }
 
 void note_look(const Tensor& tensor) {
   begin_note();
   if (!tensor.initialized() || tensor.numel() == 0) return;
-  const auto found = record().results.find(tensor.raw());
+  const auto found = record().results.find(tensor.address());
   if (found == record().results.end()) return;
   for (const std::string& op : found->second) note_values(op);
 }

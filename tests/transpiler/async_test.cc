@@ -156,7 +156,7 @@ void push_changes(TestCluster& cluster, TestTrainer& trainer,
     for (const Slice& slice : param.slices) {
       Message message{.name = slice.name + ".delta", .value = {}};
       Tensor part(param.dtype, slice.shape);
-      std::memcpy(part.raw(), delta.bytes().data() + slice.offset * 4, part.byte_size());
+      std::memcpy(part.address(), delta.bytes().data() + slice.offset * 4, part.byte_size());
       message.value.tensor() = part;
       cluster.servers.at(slice.endpoint)->inbox.push_back(std::move(message));
     }

@@ -289,7 +289,7 @@ void save_remote(const Program& save, TestCluster& cluster) {
     Tensor whole(parts.front().dtype(), shape);
     size_t at = 0;
     for (const Tensor& part : parts) {
-      std::memcpy(whole.bytes().data() + at, part.raw(), part.byte_size());
+      std::memcpy(whole.bytes().data() + at, part.address(), part.byte_size());
       at += part.byte_size();
     }
     ASSERT_EQ(at, whole.byte_size());

@@ -208,7 +208,7 @@ Outcome train(const Story& story, const Edit& edit, int steps = 4) {
 }
 
 bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && std::memcmp(a.raw(), b.raw(), a.byte_size()) == 0;
+  return a.shape() == b.shape() && std::memcmp(a.address(), b.address(), a.byte_size()) == 0;
 }
 
 void expect_same(const Outcome& a, const Outcome& b) {

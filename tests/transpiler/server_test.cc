@@ -355,7 +355,8 @@ TEST(Server, SlicesStartAsRowsOfTheWhole) {
                      {.scope = &scope});
         const Tensor held = value_of(scope, slice.name);
         EXPECT_EQ(held.shape(), slice.shape);
-        EXPECT_EQ(std::memcmp(held.raw(), whole + slice.offset, held.byte_size()), 0) << slice.name;
+        EXPECT_EQ(std::memcmp(held.address(), whole + slice.offset, held.byte_size()), 0)
+            << slice.name;
       }
     }
   }

@@ -116,7 +116,7 @@ struct TestCluster {
       Tensor whole(param.dtype, param.shape);
       for (const Slice& slice : param.slices) {
         const Tensor part = servers.at(slice.endpoint)->value(slice.name);
-        std::memcpy(whole.bytes().data() + slice.offset * 4, part.raw(), part.byte_size());
+        std::memcpy(whole.bytes().data() + slice.offset * 4, part.address(), part.byte_size());
       }
       params[param.name] = whole;
     }
