@@ -1,26 +1,15 @@
 // Between convolutions images keep the layout that the convolution library works in.
 //
-// A convolution's results stand with their channels in blocks (ops/nn/channel_blocks.h); pooling,
+// A convolution's results stand with their channels in blocks (ir/decided.h); pooling,
 // batch_norm and elementwise nodes go on with them so. A value is put back in its plain place just
 // before the first node that needs it there. Without this pass every convolution would lay its
 // operands out by itself, forwards and backwards.
 #include <algorithm>
-#include <set>
 
 #include "compile/passes.h"
-#include "cpu/onednn.h"
-#include "cpu/tile.h"
-#include "cpu/vectorised.h"
-#include "ops/nn/channel_blocks.h"
 
 namespace trireme {
 namespace {
-
-// One vector's worth of channels; all of them where that leaves a rest. Fewer stay plain.
-int64_t block_for(int64_t channels) {
-  const int64_t lanes = vector_width() == VectorWidth::avx512 ? 16 : 8;
-  return channels < lanes ? 0 : channels % lanes == 0 ? lanes : channels;
-}
 
 bool is_image(const ValueInfo& info) {
   return info.type == VarType::lod_tensor && info.shape.rank() == 4 && info.shape[1].known();
@@ -33,8 +22,11 @@ std::string text_attr(const Node& node, std::string_view name) {
 
 class Assigner {
  public:
-  explicit Assigner(Graph& graph)
-      : graph_(graph), blocked_(graph.values.size(), -1), plain_(graph.values.size(), true) {}
+  Assigner(Graph& graph, int64_t lanes)
+      : graph_(graph),
+        lanes_(lanes),
+        blocked_(graph.values.size(), -1),
+        plain_(graph.values.size(), true) {}
 
   bool run() {
     std::vector<Node> old = std::move(graph_.nodes);
@@ -63,19 +55,25 @@ class Assigner {
  private:
   const ValueInfo& info(int value) const { return graph_.values[value].info; }
 
+  // One vector's worth of channels; all of them where that leaves a rest. Fewer stay plain.
+  int64_t block_for(int64_t channels) const {
+    return channels < lanes_ ? 0 : channels % lanes_ == 0 ? lanes_ : channels;
+  }
+
   bool rewrite(Node& node) {
     if (!node.regions.empty() || !node.shared.empty()) return false;
-    const std::string& type = node.schema->type();
-    if (type == "conv2d" || type == "conv2d_grad") return rewrite_conv(node);
-    if (type == "batch_norm" || type == "batch_norm_grad") {
-      return text_attr(node, "data_layout") != "NHWC" && rewrite_follower(node, "X");
+    const OpTraits& trait = node.schema->trait();
+    if (trait.tile) return rewrite_elementwise(node);
+    switch (trait.images) {
+      case BlockedImages::no:
+        return false;
+      case BlockedImages::any:
+        return rewrite_elementwise(node);
+      case BlockedImages::makes:
+        return text_attr(node, trait.layout_attr) != "NHWC" && rewrite_conv(node);
+      case BlockedImages::follows:
+        return text_attr(node, trait.layout_attr) != "NHWC" && rewrite_follower(node, "X");
     }
-    if (type == "pool2d" || type == "pool2d_grad") {
-      return text_attr(node, "data_format") != "NHWC" && rewrite_follower(node, "X");
-    }
-    static const std::set<std::string, std::less<>> kElementwise = {
-        "p.full_like", "p.broadcast_like", "p.sum_to_like"};
-    if (tile_op(type) || kElementwise.contains(type)) return rewrite_elementwise(node);
     return false;
   }
 
@@ -95,15 +93,8 @@ class Assigner {
     return at < 0 || node.outs[at] < 0 ? nullptr : &node.outs[at];
   }
 
-  void set_blocks(Node& node, int64_t image, int64_t map) const {
-    auto attrs = std::make_shared<Attrs>(*node.attrs);
-    (*attrs)[std::string(kChannelBlocks)] =
-        std::vector<int>{static_cast<int>(image), static_cast<int>(map)};
-    node.attrs = std::move(attrs);
-  }
-
   bool rewrite_conv(Node& node) {
-    if (text_attr(node, "data_format") == "NHWC" || in(node, "ResidualData")) return false;
+    if (in(node, "ResidualData")) return false;
     if (in(node, "Bias") && out(node, "Bias@GRAD")) return false;
     if (attr_as<int>(node.attrs->at("groups"), "groups") != 1) return false;
     int* input = in(node, "Input");
@@ -119,7 +110,7 @@ class Assigner {
     take(node, in(node, "Output@GRAD"), map);
     give(out(node, "Output"), map);
     give(out(node, "Input@GRAD"), image);
-    set_blocks(node, image, map);
+    node.decided.blocks = {image, map};
     return true;
   }
 
@@ -136,7 +127,7 @@ class Assigner {
     for (int& value : node.outs) {
       if (value >= 0 && is_image(info(value))) give(&value, block);
     }
-    set_blocks(node, block, block);
+    node.decided.blocks = {block, block};
     return true;
   }
 
@@ -238,15 +229,15 @@ class Assigner {
   }
 
   Graph& graph_;
+  int64_t lanes_;
   std::vector<int> blocked_;  // by value: the one that holds it in blocks, or -1
   std::vector<bool> plain_;   // by value: whether it is where the program has it
 };
 
 }  // namespace
 
-bool assign_layout(Graph& graph) {
-  if (!has_onednn() || vector_width() == VectorWidth::base) return false;
-  return Assigner(graph).run();
+bool assign_layout(Graph& graph, const Target& target) {
+  return target.blocked_images && Assigner(graph, target.lanes).run();
 }
 
 }  // namespace trireme

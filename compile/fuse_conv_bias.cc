@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "compile/passes.h"
-#include "ops/nn/channel_blocks.h"
 
 namespace trireme {
 namespace {
@@ -80,23 +79,21 @@ class BiasFuser {
       if (!is(conv, "conv2d") || graph_.nodes[conv].ins[kBias] < 0) return;
       if (graph_.values[node.outs[0]].info.dtype != DType::float32) return;
       Node joined = graph_.nodes[conv];
-      auto attrs = std::make_shared<Attrs>(*joined.attrs);
-      (*attrs)[std::string(kReluBehind)] = true;
-      joined.attrs = std::move(attrs);
+      joined.decided.relu = true;
       replace(conv, here, std::move(joined));
     }
   }
 
   // `conv` goes; `joined` stands where the node was that it takes over, and makes its result.
   void replace(int conv, int taken, Node joined) {
-    Node& place = graph_.nodes[taken];
-    if (joined.origin && place.origin) {
+    Node& replaced = graph_.nodes[taken];
+    if (joined.origin && replaced.origin) {
       auto origin = std::make_shared<Origin>(*joined.origin);
-      origin->op_type += "+" + place.origin->op_type;
+      origin->op_type += "+" + replaced.origin->op_type;
       joined.origin = std::move(origin);
     }
-    joined.outs = place.outs;
-    place = std::move(joined);
+    joined.outs = replaced.outs;
+    replaced = std::move(joined);
     keep_[conv] = false;
   }
 
@@ -110,6 +107,6 @@ class BiasFuser {
 
 }  // namespace
 
-bool fuse_conv_bias(Graph& graph) { return BiasFuser(graph).run(); }
+bool fuse_conv_bias(Graph& graph, const Target&) { return BiasFuser(graph).run(); }
 
 }  // namespace trireme

@@ -14,14 +14,16 @@ namespace trireme {
 // Where a node came from: enough to explain an error after the program has been edited or is gone.
 struct Origin {
   std::string op_type;
+  const OpSchema* row = nullptr;  // of the program's op that it was lowered from
   SourceLine line;
   int role = 0;
   std::string recompute;  // set on ops that compute a forward value again to save memory
 };
 
 struct Value {
-  ValueInfo info;  // what is known while compiling; extents may be unknown
-  int node = -1;   // who writes it; -1: a feed, a state's entry or a region's outer value
+  ValueInfo info;          // what is known while compiling; extents may be unknown
+  int node = -1;           // who writes it; -1: a feed, a state's entry or a region's outer value
+  bool on_device = false;  // its memory is the target device's; else the host's (place_values)
 };
 
 class Graph;
@@ -36,7 +38,7 @@ struct Region {
   std::vector<Link> reads;  // outer value -> the inner value that stands for it
   std::vector<int> writes;  // outer values; the inner ones lead the graph's `kept`, in this order
 
-  // What passes hand on (RegionLink). `entry` and `last` count in the inner graph's `given` and
+  // What iterations hand on (RegionLink). `entry` and `last` count in the inner graph's `given` and
   // `kept`; the others are outer values. -1: there is none.
   struct Port {
     RegionLink::How how;
@@ -44,7 +46,7 @@ struct Region {
     int from = -1, to = -1, like = -1;
   };
   std::vector<Port> ports;
-  // A gradient's: given[entry] is saved[saved] of the forward pass.
+  // A gradient's: given[entry] is saved[saved] of the forward iteration.
   struct Load {
     int entry, saved;
   };
@@ -54,6 +56,8 @@ struct Region {
 struct Node {
   const OpSchema* schema = nullptr;
   std::shared_ptr<const Attrs> attrs;
+  Decided decided;                         // by passes, for the kernel
+  bool on_device = false;                  // runs on the target device; else on the host
   std::vector<int> ins, outs;              // by position; -1 where an optional operand is absent
   std::vector<int> in_counts, out_counts;  // operands per slot of the row; 0 where absent
   std::shared_ptr<const Origin> origin;
@@ -94,9 +98,10 @@ class Graph : public Emitter {
   bool replicated = false;
   std::vector<std::vector<int>> buckets;
   // Regions only.
-  std::vector<int> given;     // values put in place before each pass
-  std::vector<int> saved;     // values kept from each pass for the gradient
-  bool saves_passes = false;  // a gradient counts the passes, even where it reads no value of them
+  std::vector<int> given;  // values put in place before each iteration
+  std::vector<int> saved;  // values kept from each iteration for the gradient
+  // A gradient counts the iterations, even where it reads no value of them.
+  bool saves_iterations = false;
 
   // By value: whether somebody sees it when all nodes have run.
   std::vector<bool> outliving() const;
@@ -124,7 +129,7 @@ int result_position(const Node& node, const std::string& slot);
 // result position).
 std::vector<std::pair<int, int>> in_place_pairs(const Node& node);
 
-// It runs on the caller, has sub-blocks or must keep its place: no pass moves a node past it.
+// It runs on the caller, has sub-blocks or must stay where it is: no pass moves a node past it.
 bool is_barrier(const Node& node);
 
 // A view of a node over any table of facts (the graph's own, or a binding's).

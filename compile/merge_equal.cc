@@ -1,3 +1,4 @@
+// Nodes with equal signatures become one: the text of a node says all that it computes.
 #include <algorithm>
 #include <map>
 #include <sstream>
@@ -21,13 +22,15 @@ std::string signature(const Node& node) {
     if (!is_common_attr(name))
       text << " " << name << "=" << value.index() << ":" << to_string(value);
   }
+  const Decided& decided = node.decided;
+  text << " " << decided.blocks.image << "," << decided.blocks.map << "," << decided.relu;
   return text.str();
 }
 
 bool can_merge(const Node& node) {
   const OpTraits& trait = node.schema->trait();
   return !trait.effect && !trait.host && !trait.random && !trait.can_fail && node.regions.empty() &&
-         node.shared.empty();
+         node.shared.empty() && !node.decided.program;
 }
 
 // Values that another node overwrites in their slot: each needs a slot to itself.
@@ -41,7 +44,7 @@ std::vector<bool> overwritten_values(const Graph& graph) {
 
 }  // namespace
 
-bool merge_equal(Graph& graph) {
+bool merge_equal(Graph& graph, const Target&) {
   const std::vector<bool> overwritten = overwritten_values(graph);
   std::vector<int> stands_for(graph.values.size());
   for (size_t v = 0; v < stands_for.size(); ++v) stands_for[v] = static_cast<int>(v);

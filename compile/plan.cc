@@ -1,3 +1,4 @@
+// Decides the slot of every value, the segments, and how long each slot is needed.
 #include "compile/plan.h"
 
 #include <algorithm>
@@ -5,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "compile/assign_queues.h"
 #include "core/text.h"
 
 namespace trireme {
@@ -32,6 +34,7 @@ class Planner {
     for (Segment& segment : plan_.segments) find_facts(segment);
     plan_write_backs();
     find_lifetimes();
+    assign_queues(plan_);
     for (const std::vector<int>& values : graph_.buckets) fill_bucket(values);
   }
 
@@ -53,8 +56,9 @@ class Planner {
     }
   }
 
-  int new_slot(SlotKind kind, int index) {
-    plan_.slots.push_back({kind, index});
+  int new_slot(SlotKind kind, int index, int value) {
+    const bool on_device = value >= 0 && graph_.values[value].on_device;
+    plan_.slots.push_back({kind, index, on_device});
     return static_cast<int>(plan_.slots.size()) - 1;
   }
 
@@ -62,17 +66,19 @@ class Planner {
     auto& slot_of = plan_.slot_of;
     slot_of.assign(graph_.values.size(), -1);
     for (size_t i = 0; i < graph_.feeds.size(); ++i) {
-      slot_of[graph_.feeds[i].value] = new_slot(SlotKind::feed, static_cast<int>(i));
+      const int value = graph_.feeds[i].value;
+      slot_of[value] = new_slot(SlotKind::feed, static_cast<int>(i), value);
     }
     state_slot_.resize(graph_.states.size());
     for (size_t s = 0; s < graph_.states.size(); ++s) {
-      state_slot_[s] = new_slot(SlotKind::state, static_cast<int>(s));
       const auto& state = graph_.states[s];
+      const int value = state.entry >= 0 ? state.entry : state.exit;
+      state_slot_[s] = new_slot(SlotKind::state, static_cast<int>(s), value);
       if (state.entry >= 0) slot_of[state.entry] = state_slot_[s];
     }
     for (const auto& [inner, outer] : outer_slots_)
-      slot_of[inner] = new_slot(SlotKind::outer, outer);
-    for (int value : graph_.given) slot_of[value] = new_slot(SlotKind::own, 0);
+      slot_of[inner] = new_slot(SlotKind::outer, outer, inner);
+    for (int value : graph_.given) slot_of[value] = new_slot(SlotKind::own, 0, value);
 
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
@@ -90,7 +96,7 @@ class Planner {
       const size_t s = static_cast<size_t>(it->second - graph_.states.data());
       if (it->second->entry < 0 && exits_.count(value) == 1) return state_slot_[s];
     }
-    return new_slot(SlotKind::own, 0);
+    return new_slot(SlotKind::own, 0, value);
   }
 
   // The row says the result may take the operand's memory, both are versions of one variable, and
@@ -105,6 +111,7 @@ class Planner {
   void share_if_free(int n, int in, int out) {
     if (plan_.slot_of[out] >= 0 || last_use_[in] != n) return;
     if (graph_.values[in].info.name != graph_.values[out].info.name) return;
+    if (graph_.values[in].on_device != graph_.values[out].on_device) return;
     if (graph_.values[in].info.name.empty() || used_twice(graph_.nodes[n], in)) return;
     const Slot& slot = plan_.slots[plan_.slot_of[in]];
     if (slot.kind == SlotKind::feed || slot.kind == SlotKind::outer) return;
@@ -233,6 +240,7 @@ class Planner {
     Plan::RegionPlan made;
     made.plan = std::make_unique<Plan>();
     made.plan->graph = std::move(*region.graph);
+    made.plan->target = plan_.target;
     const Graph& inner = made.plan->graph;
     std::map<int, int> ties;
     std::vector<bool> unsure(inner.values.size(), false);
@@ -260,7 +268,7 @@ class Planner {
     return made;
   }
 
-  // What neither the loop's passes nor the loop itself write.
+  // What neither the loop's iterations nor the loop itself write.
   void find_what_stays(const Node& loop, Plan& inner) const {
     const auto forget_written = [](const Plan& plan, const Node& node, auto forget) {
       for (int value : node.outs) {
@@ -344,7 +352,8 @@ class Planner {
     }
   }
 
-  // Of late results only what a region's passes leave: a host op's kernel finds memory for itself.
+  // Of late results only what a region's iterations leave: a host op's kernel finds memory for
+  // itself.
   bool may_be_placed(const Node& node, int value, bool late) const {
     const VarType type = graph_.values[value].info.type;
     if (!late) return type == VarType::lod_tensor;
@@ -362,9 +371,8 @@ class Planner {
 
   // Only values whose slot never holds anything of another shape.
   void fill_bucket(const std::vector<int>& values) {
-    constexpr int64_t kAlignment = 64;  // bytes
-    Plan::Bucket bucket{.dtype = graph_.values[values.front()].info.dtype, .places = {}};
-    const int64_t step = kAlignment / static_cast<int64_t>(size_of(bucket.dtype));
+    Plan::Bucket bucket{.dtype = graph_.values[values.front()].info.dtype, .entries = {}};
+    const int64_t step = static_cast<int64_t>(plan_.target.alignment / size_of(bucket.dtype));
     for (int value : values) {
       const int slot = plan_.slot_of[value];
       const ValueInfo& info = graph_.values[value].info;
@@ -375,10 +383,10 @@ class Planner {
         alone &= held.dtype == info.dtype && held.shape == info.shape;
       }
       if (!alone) continue;
-      bucket.places.push_back({value, bucket.elements});
+      bucket.entries.push_back({value, bucket.elements});
       bucket.elements += (info.shape.count() + step - 1) / step * step;
     }
-    if (bucket.places.size() > 1) plan_.buckets.push_back(std::move(bucket));
+    if (bucket.entries.size() > 1) plan_.buckets.push_back(std::move(bucket));
   }
 
   Plan& plan_;
@@ -393,11 +401,13 @@ class Planner {
 
 }  // namespace
 
-std::unique_ptr<Plan> make_plan(Graph graph) {
+std::unique_ptr<Plan> make_plan(Graph graph, const Target& target) {
   auto plan = std::make_unique<Plan>();
   plan->graph = std::move(graph);
+  plan->target = target;
   Planner(*plan).run();
   check_plan(*plan);
+  check_order(*plan);
   return plan;
 }
 

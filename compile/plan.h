@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compile/graph.h"
+#include "compile/target.h"
 
 namespace trireme {
 
@@ -18,11 +19,18 @@ enum class SlotKind {
 
 struct Slot {
   SlotKind kind = SlotKind::own;
-  int index = 0;  // feed or state number; for outer: the outer plan's slot
+  int index = 0;           // feed or state number; for outer: the outer plan's slot
+  bool on_device = false;  // its memory is the device's
 };
+
+// Who runs an instruction: the host when it comes to it, or one of the device's queues, later.
+enum class Runner : uint8_t { host, compute, upload, download };
 
 struct Instruction {
   int node = 0;
+  Runner runner = Runner::host;
+  std::vector<int> waits;  // instructions of other queues that must have ended
+  bool signals = false;    // some instruction waits for it
   // The facts of its results are known only when it has run (host ops, regions): what follows is
   // bound after it.
   bool late = false;
@@ -45,24 +53,26 @@ struct Segment {
 };
 
 // When a slot of the frame holds something that is still needed. Segments -1: it has memory of its
-// own (a fetch, what a host op makes, what passes of a region begin with).
+// own (a fetch, what a host op makes, what iterations of a region begin with).
 struct Lifetime {
   int first_segment = -1, last_segment = -1;
   int first = 0, last = 0;  // instructions, both included; the last may be the end
-  // It may have a place in the memory of segments [begin, end).
+  // It may stand in the memory of segments [begin, end).
   bool within(int begin, int end) const { return first_segment >= begin && last_segment < end; }
 };
 
 class Plan {
  public:
   Graph graph;
+  Target target;            // what it was compiled for
+  bool has_queues = false;  // some instruction is not the host's
   std::vector<Slot> slots;
   std::vector<int> slot_of;  // by value
   std::vector<Instruction> instructions;
   std::vector<Segment> segments;
   std::vector<Lifetime> lifetimes;  // by slot
-  // Of a region that runs again and again, by slot: all passes of one loop find in it what the
-  // first finds. Empty elsewhere.
+  // Of a region that runs again and again, by slot: all iterations of one loop find in it what
+  // the first finds. Empty elsewhere.
   std::vector<bool> stays_in_loop;
 
   // After the last instruction: these states take over the value of another slot.
@@ -79,12 +89,12 @@ class Plan {
   // Region plans. Entry and result slots are tied to slots of this plan by number.
   struct RegionPlan {
     std::unique_ptr<Plan> plan;
-    struct Carry {  // after one pass over the region: outer slot takes the inner value
+    struct Carry {  // after one iteration of the region: outer slot takes the inner value
       int inner_value;
       int outer_slot;
     };
     std::vector<Carry> carries;
-    // Values of the region's plan that passes begin and end with, and slots of this plan.
+    // Values of the region's plan that iterations begin and end with, and slots of this plan.
     struct Port {
       RegionLink::How how;
       int entry = -1, last = -1;
@@ -101,18 +111,18 @@ class Plan {
   // Values of one type that stand one behind the other, each in a slot of its own.
   struct Bucket {
     DType dtype = DType::float32;
-    struct Place {
+    struct Entry {
       int value;
       int64_t first;  // element
     };
-    std::vector<Place> places;
+    std::vector<Entry> entries;
     int64_t elements = 0;
   };
   std::vector<Bucket> buckets;
 };
 
-// Decides slots and segments, then checks the result (check_plan). `outer`: for regions.
-std::unique_ptr<Plan> make_plan(Graph graph);
+// Decides slots and segments, then checks the result (check_plan).
+std::unique_ptr<Plan> make_plan(Graph graph, const Target& target);
 
 // Replays the plan and proves, sharing no code with make_plan: every read is written before; no
 // instruction writes a slot whose present value is still to be read; feeds are never written; every

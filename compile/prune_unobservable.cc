@@ -1,8 +1,9 @@
+// Drops nodes whose results nobody can see.
 #include "compile/passes.h"
 
 namespace trireme {
 
-bool prune_unobservable(Graph& graph) {
+bool prune_unobservable(Graph& graph, const Target&) {
   std::vector<bool> seen = graph.outliving();  // values somebody needs
 
   std::vector<bool> keep(graph.nodes.size(), false);

@@ -1,7 +1,6 @@
-// Gradients of weights that a loop multiplies by: one product over the rows of all passes, behind
-// the loop, instead of one per pass and its sum.
+// Gradients of weights that a loop multiplies by: one product over the rows of all iterations,
+// behind the loop, instead of one per iteration and its sum.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
@@ -12,16 +11,14 @@ namespace {
 
 using How = RegionLink::How;
 
-// Of a pass where they are not known.
+// Of an iteration where they are not known.
 constexpr int64_t kUsualRows = 64;
 
-struct ProductRow {
-  const char* type;
-  const char* turns_x;  // the attribute, or null
-};
-constexpr std::array kProducts = {ProductRow{"mul_grad", nullptr},
-                                  ProductRow{"matmul_grad", "transpose_X"},
-                                  ProductRow{"matmul_v2_grad", "trans_x"}};
+// The row of the product whose gradient this is; null: it is none.
+const OpSchema* product_behind(const Node& gradient) {
+  const OpSchema* forward = gradient.schema->forward();
+  return forward && forward->trait().product ? forward : nullptr;
+}
 
 bool is_matrix(const ValueInfo& info) {
   return info.type == VarType::lod_tensor && is_floating(info.dtype) && info.shape.rank() == 2 &&
@@ -62,11 +59,10 @@ class AfterLoop {
     const int index = inner_.values[value].node;
     if (index < 0 || times_used(value) != 1) return -1;
     const Node& node = inner_.nodes[index];
-    const auto row = std::find_if(kProducts.begin(), kProducts.end(), [&](const ProductRow& known) {
-      return node.schema->type() == known.type;
-    });
-    if (row == kProducts.end() || !is_second_gradient(node, value)) return -1;
-    if (row->turns_x && attr_as<bool>(node.attrs->at(row->turns_x), row->turns_x)) return -1;
+    const OpSchema* product = product_behind(node);
+    if (!product || !is_second_gradient(node, value)) return -1;
+    const std::string& turns_x = product->trait().turns_x;
+    if (!turns_x.empty() && attr_as<bool>(node.attrs->at(turns_x), turns_x)) return -1;
     const int x = operand(node, "X"), y = operand(node, "Y"), arriving = operand(node, "Out@GRAD");
     if (x < 0 || y < 0 || arriving < 0) return -1;
     const bool only_these = std::all_of(node.ins.begin(), node.ins.end(), [&](int in) {
@@ -87,7 +83,7 @@ class AfterLoop {
     return at >= 0 && node.outs[at] == value;
   }
 
-  // Every pass sees this outer value under the number; any outer value: -1.
+  // Every iteration sees this outer value under the number; any outer value: -1.
   bool is_read(int value, int outer) const {
     return std::any_of(region_.reads.begin(), region_.reads.end(), [&](const Region::Link& link) {
       return link.inner == value && (outer < 0 || link.outer == outer);
@@ -103,7 +99,7 @@ class AfterLoop {
     return uses;
   }
 
-  // Gathering a pass's rows moves less memory than adding its gradient to the sum.
+  // Gathering an iteration's rows moves less memory than adding its gradient to the sum.
   static bool pays(const ValueInfo& x, const ValueInfo& y, const ValueInfo& arriving) {
     if (!is_matrix(x) || !is_matrix(y) || !is_matrix(arriving) || !y.shape.known()) return false;
     const int64_t rows = x.shape[0].known() ? x.shape.at(0) : kUsualRows;
@@ -116,7 +112,7 @@ class AfterLoop {
     const int x = operand(node, "X"), y = operand(node, "Y"), arriving = operand(node, "Out@GRAD");
     node.outs[result_position(node, "Y@GRAD")] = -1;
     moved_from_.insert(&node);
-    // Its place among what passes leave stays taken: others are counted by theirs.
+    // Its position among what iterations leave stays taken: others are counted by theirs.
     inner_.kept[port.last] = x;
     region_.ports[p].last = region_.ports[p].to = -1;
 
@@ -133,7 +129,7 @@ class AfterLoop {
     *std::find(outs.begin(), outs.end(), port.to) = -1;
   }
 
-  // The outer value that the passes' rows of an inner one are gathered in.
+  // The outer value that the iterations' rows of an inner one are gathered in.
   int rows_of_all(int value) {
     const auto found = all_.find(value);
     if (found != all_.end()) return found->second;
@@ -155,14 +151,15 @@ class AfterLoop {
   Region& region_;
   Graph& inner_;
   std::set<const Node*> moved_from_;
-  std::map<int, int> all_;              // inner -> outer
-  std::vector<Region::Port> gathered_;  // read before other ports change what a pass began with
+  std::map<int, int> all_;  // inner -> outer
+  std::vector<Region::Port>
+      gathered_;  // read before other ports change what an iteration began with
   std::vector<Node> products_;
 };
 
 }  // namespace
 
-bool sum_after_loops(Graph& graph) {
+bool sum_after_loops(Graph& graph, const Target&) {
   std::vector<Node> nodes;
   bool changed = false;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {

@@ -31,6 +31,9 @@ class RowNumbers {
   RowNumbers(const std::vector<int64_t>& numbers) {  // NOLINT: they are row numbers
     assign(numbers.begin(), numbers.end());
   }
+  // The first `count` of what stands in the buffer, which nobody else writes.
+  RowNumbers(std::shared_ptr<Buffer> buffer, size_t count)
+      : buffer_(std::move(buffer)), size_(count) {}
   RowNumbers(const RowNumbers& other) { copy_from(other); }
   RowNumbers(RowNumbers&& other) noexcept;
   RowNumbers& operator=(const RowNumbers& other);

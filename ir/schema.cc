@@ -146,8 +146,8 @@ OpSchema& OpSchema::body(BodyRule rule) {
   body_ = std::move(rule);
   return *this;
 }
-OpSchema& OpSchema::kernel(KernelMake make, std::string name, DeviceKind device) {
-  kernels_.push_back({device, std::move(name), std::move(make)});
+OpSchema& OpSchema::kernel(KernelMake make, std::string name) {
+  kernels_.push_back({std::move(name), std::move(make)});
   return *this;
 }
 OpSchema& OpSchema::vjp(VjpRule rule) {
@@ -190,8 +190,8 @@ OpSchema& OpSchema::grad_body(BodyRule rule) {
   grad_body_ = std::move(rule);
   return *this;
 }
-OpSchema& OpSchema::grad_kernel(KernelMake make, std::string name, DeviceKind device) {
-  grad_kernels_.push_back({device, std::move(name), std::move(make)});
+OpSchema& OpSchema::grad_kernel(KernelMake make, std::string name) {
+  grad_kernels_.push_back({std::move(name), std::move(make)});
   return *this;
 }
 OpSchema& OpSchema::grad_maker(GradRule rule) {
@@ -200,6 +200,10 @@ OpSchema& OpSchema::grad_maker(GradRule rule) {
 }
 OpSchema& OpSchema::region(RegionRule rule) {
   region_ = std::move(rule);
+  return *this;
+}
+OpSchema& OpSchema::border(BorderRule rule) {
+  border_ = std::move(rule);
   return *this;
 }
 OpSchema& OpSchema::sparse_grad(std::string in_slot) {
@@ -215,6 +219,8 @@ OpSchema& OpSchema::renames(std::string in_slot, std::string out_slot) {
   return *this;
 }
 OpSchema& OpSchema::traits(OpTraits traits) {
+  if (has_traits_) throw InternalError(cat("row ", type_, " states its traits twice"));
+  has_traits_ = true;
   traits.primitive |= traits_.primitive;
   traits_ = std::move(traits);
   return *this;
@@ -277,6 +283,18 @@ std::vector<const OpSchema*> Registry::rows() const {
   return rows;
 }
 
+namespace {
+
+KernelMake on_caller(KernelMake make) {
+  return [make = std::move(make)](const KernelSite& site, std::string* why_not) {
+    std::optional<BoundKernel> made = make(site, why_not);
+    if (made) made->runs = Runs::caller;
+    return made;
+  };
+}
+
+}  // namespace
+
 // A gradient row written by hand wins over the generated one.
 void Registry::finish() {
   std::vector<OpSchema*> forward;
@@ -286,7 +304,15 @@ void Registry::finish() {
   for (const OpSchema* row : forward) {
     const std::string type = row->grad_op_type();
     if (find(type)) continue;
-    rows_.emplace(type, std::make_unique<OpSchema>(row->make_grad_row()));
+    auto made = std::make_unique<OpSchema>(row->make_grad_row());
+    if (!row->traits_.over_replicas.empty()) {
+      made->traits_.over_replicas = get(row->traits_.over_replicas).grad_op_type();
+    }
+    rows_.emplace(type, std::move(made));
+  }
+  for (const auto& [name, row] : rows_) {
+    if (!row->traits_.host) continue;
+    for (Kernel& kernel : row->kernels_) kernel.make = on_caller(std::move(kernel.make));
   }
 }
 
@@ -298,6 +324,12 @@ const Registry& op_table() {
     return ops;
   }();
   return table;
+}
+
+const OpTraits& traits_of(const Op& op) {
+  static const OpTraits kNone;
+  const OpSchema* row = op_table().find(op.type());
+  return row ? row->trait() : kNone;
 }
 
 }  // namespace trireme

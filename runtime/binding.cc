@@ -2,9 +2,10 @@
 #include "runtime/binding.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/text.h"
+#include "ir/device_kernels.h"
+#include "runtime/device_queues.h"
 #include "runtime/facts.h"
 #include "runtime/group.h"
 #include "runtime/half.h"
@@ -30,7 +31,7 @@ bool same_contents(const Tensor& seen, const Variable& variable) {
   }
   const Tensor& tensor = variable.tensor();
   return seen.dtype() == tensor.dtype() && seen.shape() == tensor.shape() && seen.initialized() &&
-         tensor.initialized() && std::memcmp(seen.raw(), tensor.raw(), seen.byte_size()) == 0;
+         tensor.initialized() && std::ranges::equal(seen.bytes(), tensor.bytes());
 }
 
 // What shapes may be made from: a tensor's elements, or which rows SelectedRows names.
@@ -42,9 +43,10 @@ Tensor copy_of_contents(const Variable& variable) {
 
 }  // namespace
 
-Binding::Binding(const Plan& plan, SlotVariables& slots)
+Binding::Binding(const Plan& plan, SlotVariables& slots, Device* device)
     : plan_(plan),
       slots_(slots),
+      device_(device),
       bound_(plan.instructions.size()),
       is_bound_(plan.segments.size(), false),
       present_(plan.segments.size()),
@@ -245,8 +247,9 @@ size_t Binding::touched_bytes(const Node& node) const {
 BoundKernel Binding::kernel_for(const Node& node, bool late, BoundInstruction& bound) {
   const OpView view = view_of(node, fact_pointers_);
   std::vector<std::string> refusals;
-  for (const Kernel& kernel : node.schema->kernels()) {
-    if (kernel.device != DeviceKind::cpu) continue;
+  if (node.schema->trait().transfer != Transfer::none) return transfer_kernel(*device_);
+  const DeviceKind kind = node.on_device ? plan_.target.device : DeviceKind::cpu;
+  for (const Kernel& kernel : kernels_for(*node.schema, kind)) {
     std::string why_not;
     if (std::optional<BoundKernel> made = kernel.make(view, &why_not)) {
       bound.chosen.push_back(&kernel);
@@ -254,7 +257,7 @@ BoundKernel Binding::kernel_for(const Node& node, bool late, BoundInstruction& b
     }
     refusals.push_back(cat(kernel.name, ": ", why_not));
   }
-  if (!late) {
+  if (!late && !node.on_device) {
     if (std::optional<BoundKernel> made = bind_in_float(node, fact_pointers_, refusals)) {
       return std::move(*made);
     }

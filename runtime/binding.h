@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compile/plan.h"
+#include "core/device.h"
 #include "runtime/slot_variables.h"
 
 namespace trireme {
@@ -26,7 +27,7 @@ struct BoundInstruction {
 
 class Binding {
  public:
-  Binding(const Plan& plan, SlotVariables& slots);
+  Binding(const Plan& plan, SlotVariables& slots, Device* device);  // null: the host alone
   Binding(const Binding&) = delete;
   Binding& operator=(const Binding&) = delete;
   // In the order of the plan's regions.
@@ -123,6 +124,7 @@ class Binding {
 
   const Plan& plan_;
   SlotVariables& slots_;
+  Device* device_;
   std::vector<Binding*> regions_;
   const Plan::RegionPlan* as_region_ = nullptr;
   std::vector<ValueInfo> facts_;  // by value

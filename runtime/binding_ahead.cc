@@ -89,7 +89,7 @@ bool Binding::infer_late(int index) {
       inner = regions_[static_cast<size_t>(instruction.region_plans[r])];
       if (inner->slots_.find_outer(slots_)) inner->forget();
       if (!infer_region(node, node.regions[r], *inner)) return false;
-      const bool keeps = inner->plan_.graph.saves_passes;
+      const bool keeps = inner->plan_.graph.saves_iterations;
       knows_all_ = knows_all_ && inner->knows_all_ && (!keeps || inner->stack_bytes());
     }
   } catch (const Error&) {
@@ -101,14 +101,14 @@ bool Binding::infer_late(int index) {
 
 // An array's elements have memory that only the run knows, but no shape that matters to others.
 bool Binding::infer_host(const Node& node) {
-  if (node.schema->trait().foretold) {
+  if (node.schema->trait().inferred_ahead) {
     OpView view = view_of(node, fact_pointers_);
     node.schema->shape_rule()(view);
   }
   for (int value : node.outs) {
     if (value < 0) continue;
     const bool array = facts_[value].type == VarType::lod_tensor_array;
-    if (!array && (!node.schema->trait().foretold || is_open(facts_[value]))) return false;
+    if (!array && (!node.schema->trait().inferred_ahead || is_open(facts_[value]))) return false;
     knows_all_ = knows_all_ && !array;
   }
   return true;

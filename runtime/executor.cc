@@ -100,11 +100,6 @@ void Executor::check_can_run(const Program& program) const {
   if (closed_) {
     throw Error(ErrorKind::precondition, "this executor was closed").fix("make a new Executor");
   }
-  if (place_.kind != DeviceKind::cpu) {
-    throw Error(ErrorKind::unimplemented,
-                cat("this build runs on CPU only and cannot run on ", to_string(place_)))
-        .fix("use CPUPlace()");
-  }
   if (program.global_block().size() == 0) {
     warn_once("the program has no operators: running it does nothing");
   }
@@ -178,6 +173,11 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
   if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_before", options.poll);
   auto compiled = std::make_shared<Compiled>();
   for (const auto& feed : graph.feeds) compiled->feed_names.push_back(feed.name);
+  if (key.replicated() && !in_host_memory(place_)) {
+    throw Error(ErrorKind::unimplemented,
+                cat("several replicas on ", to_string(place_), " cannot be run yet"))
+        .fix("give one GPU, or places=[CPUPlace()] * n");
+  }
   if (key.replicated()) {
     const LossGradient loss_gradient = key.parallel.loss_gradient;
     compiled->replicas = std::make_unique<Replicas>(
@@ -188,9 +188,11 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
                           .graphviz = options.graphviz,
                           .poll = options.poll});
   } else {
-    compiled->passes = run_passes(graph, options.passes_off);
+    const Target target = target_of(place_);
+    compiled->passes = run_passes(graph, target, options.passes_off);
     if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_after", options.poll);
-    compiled->plan = make_plan(std::move(graph));
+    compiled->plan = make_plan(std::move(graph), target);
+    compiled->place = place_;
   }
   compiled->key = std::move(key);
 
@@ -338,7 +340,7 @@ std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
 
   std::unique_ptr<Frame> frame = compiled->take(scope.id());
   for (size_t i = 0; i < compiled->feed_names.size(); ++i) {
-    frame->feed(i, given->at(compiled->feed_names[i]));
+    frame->feed(i, given->at(compiled->feed_names[i]).on_host());
   }
   const size_t binds_before = frame->binding().bind_count();
   std::vector<Variable> results;

@@ -96,6 +96,7 @@ struct Executor::Key {
 struct Executor::Compiled {
   Key key;
   std::unique_ptr<Plan> plan;          // one device
+  Place place;                         // ... and which
   std::unique_ptr<Replicas> replicas;  // several; run by one caller at a time
   std::vector<PassReport> passes;
   std::vector<std::string> feed_names;  // by the plan's feed number
@@ -122,7 +123,7 @@ struct Executor::Compiled {
       idle.pop_back();
       return frame;
     }
-    return std::make_unique<Frame>(*plan);
+    return std::make_unique<Frame>(*plan, place);
   }
   void give_back(std::unique_ptr<Frame> frame, std::span<const Feeds> bound_to) {
     std::lock_guard lock(mutex);

@@ -23,13 +23,23 @@ bool all_finite(const Tensor& tensor) {
 
 }  // namespace
 
-Frame::Frame(const Plan& plan, Frame* outer)
+Frame::Frame(const Plan& plan, const Place& place) : Frame(plan, place, nullptr) {}
+Frame::Frame(const Plan& plan, Frame& outer) : Frame(plan, outer.place_, &outer) {}
+
+Frame::Frame(const Plan& plan, const Place& place, Frame* outer)
     : plan_(plan),
+      place_(place),
       outer_(outer),
       top_(outer ? outer->top_ : this),
       slots_(plan),
-      binding_(plan, slots_),
-      placement_(plan, binding_, slots_) {
+      binding_(plan, slots_, in_host_memory(place) ? nullptr : &device_of(place)),
+      placement_(plan, binding_, slots_, place) {
+  if (!outer && !in_host_memory(place)) queues_ = std::make_unique<DeviceQueues>(device_of(place));
+  if (plan.has_queues) {
+    for (const Instruction& instruction : plan.instructions) {
+      events_.push_back(instruction.signals ? device_of(place).make_event() : nullptr);
+    }
+  }
   for (const auto& region : plan.regions) {
     Frame& body = regions_.emplace_back(std::make_unique<RegionRunner>(*this, region))->body();
     binding_.add_region(body.binding_, region);
@@ -45,6 +55,7 @@ void Frame::begin(Scope& scope, const RunSettings& settings) {
   next_poll_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
   step_ = scope.step().load(std::memory_order_relaxed);
   if (slots_.find_states(scope, local_states_)) binding_.forget();
+  slots_.move_states(scope, place_);
   placement_.make_buckets();
   forget_iterations();
   bind_entries();
@@ -52,9 +63,9 @@ void Frame::begin(Scope& scope, const RunSettings& settings) {
   next_ = -1;
 }
 
-void Frame::set_replica(int number, std::vector<Draw> draws) {
+void Frame::set_replica(int number, std::vector<StreamOffset> offsets) {
   replica_ = number;
-  draws_ = std::move(draws);
+  stream_offsets_ = std::move(offsets);
 }
 
 void Frame::run(Scope& scope, const RunSettings& settings) {
@@ -63,7 +74,9 @@ void Frame::run(Scope& scope, const RunSettings& settings) {
   finish();
 }
 
+// What the caller does next may touch anything: its feeds, the scope, what is fetched.
 void Frame::finish() {
+  synchronize();
   for (const auto& back : plan_.write_backs) slots_[back.slot].copy_from(slots_.of(back.value));
   if (plan_.writes_states && settings_->counts_step) {
     scope_->step().fetch_add(1, std::memory_order_relaxed);
@@ -115,8 +128,12 @@ void Frame::run_instruction(int index) {
       KernelArgs args;
       args.ins = bound.ins.data();
       args.outs = bound.outs.data();
-      args.scratch = placement_.scratch(bound);
+      args.scratch = placement_.scratch(index, bound);
       args.run = this;
+      if (plan_.has_queues) {
+        wait_for_others(instruction);
+        args.queue = top_->queues_->of(instruction.runner);
+      }
       const bool packed = bound.keeps_scratch && placement_.is_packed(index);
       const auto run = [&](const BoundKernel& phase) {
         if (!packed || phase.packs < 0) run_phase(phase, bound.cut, args);
@@ -124,6 +141,9 @@ void Frame::run_instruction(int index) {
       run(bound.kernel);
       for (const BoundKernel& phase : bound.kernel.then) run(phase);
       if (bound.keeps_scratch) placement_.set_packed(index);
+    }
+    if (instruction.signals) {
+      top_->queues_->device().record(*top_->queues_->of(instruction.runner), *events_[index]);
     }
     if (timed) record(index, start);
     if (settings.check_nan_inf) check_finite(index);
@@ -136,9 +156,10 @@ void Frame::run_instruction(int index) {
   if (settings.poll && (bound.cut || (++top_->ticks_ & 15) == 0)) poll();
 }
 
-RunContext::Draw Frame::draw() const {
-  const Draw by_number{.before = 0, .replica = static_cast<uint64_t>(top_->replica_)};
-  return outer_ || draws_.empty() ? by_number : draws_[static_cast<size_t>(current_)];
+RunContext::StreamOffset Frame::stream_offset() const {
+  const StreamOffset by_number{.before = 0, .replica = static_cast<uint64_t>(top_->replica_)};
+  return outer_ || stream_offsets_.empty() ? by_number
+                                           : stream_offsets_[static_cast<size_t>(current_)];
 }
 
 void Frame::record(int index, std::chrono::steady_clock::time_point start) const {
@@ -154,11 +175,27 @@ void Frame::poll() {
   settings().poll();
 }
 
+void Frame::wait_for_others(const Instruction& instruction) {
+  for (int waited : instruction.waits) top_->queues_->wait(instruction.runner, *events_[waited]);
+}
+
+void Frame::synchronize() const {
+  if (top_->queues_) top_->queues_->synchronize();
+}
+
+// Kept by kernels that fail when this instruction is long past.
+std::function<void(Error&)> Frame::error_context() const {
+  return [this, index = current_](Error& error) {
+    add_node_context(error, plan_.graph.nodes[plan_.instructions[index].node],
+                     binding_.fact_pointers());
+  };
+}
+
 // The number of parts is the kernel's, whoever runs them: results do not depend on the team.
 void Frame::run_phase(const BoundKernel& phase, bool cut, KernelArgs args) {
   args.parts = cut ? phase.parts : 1;
   TeamLease* lease = settings().team;
-  Team* team = args.parts > 1 && lease ? lease->team() : nullptr;
+  Team* team = args.parts > 1 && lease && !args.queue ? lease->team() : nullptr;
   if (team) {
     team->run(args.parts, [&](int part) {
       KernelArgs mine = args;
@@ -171,6 +208,7 @@ void Frame::run_phase(const BoundKernel& phase, bool cut, KernelArgs args) {
 }
 
 void Frame::check_finite(int index) const {
+  synchronize();
   const Node& node = plan_.graph.nodes[plan_.instructions[index].node];
   for (int value : node.outs) {
     if (value < 0) continue;
@@ -179,9 +217,10 @@ void Frame::check_finite(int index) const {
                            : variable.kind() == Kind::rows ? &variable.rows().value
                                                            : nullptr;
     if (!tensor || !tensor->initialized()) continue;
-    const bool fine = tensor->dtype() == DType::float32   ? all_finite<float>(*tensor)
-                      : tensor->dtype() == DType::float64 ? all_finite<double>(*tensor)
-                                                          : true;
+    if (tensor->dtype() != DType::float32 && tensor->dtype() != DType::float64) continue;
+    const Tensor held = tensor->on_host();
+    const bool fine =
+        held.dtype() == DType::float32 ? all_finite<float>(held) : all_finite<double>(held);
     if (!fine) {
       const std::string& name = binding_.facts(value).name;
       throw Error(ErrorKind::precondition,
@@ -246,8 +285,10 @@ void Frame::forget_iterations() {
 }
 
 void Frame::run_region(int index, StepScopes* keep) { region(index).run(keep); }
-void Frame::begin_passes(int index, int64_t rows) { region(index).begin(rows); }
-void Frame::run_pass(int index, const Pass& pass) { region(index).iterate(pass); }
-void Frame::end_passes(int index) { region(index).end(); }
+void Frame::begin_iterations(int index, int64_t rows) { region(index).begin(rows); }
+void Frame::run_iteration(int index, const Iteration& iteration) {
+  region(index).iterate(iteration);
+}
+void Frame::end_iterations(int index) { region(index).end(); }
 
 }  // namespace trireme

@@ -11,7 +11,9 @@
 #include "compile/plan.h"
 #include "core/scope.h"
 #include "cpu/team.h"
+#include "ops/run_context.h"
 #include "runtime/binding.h"
+#include "runtime/device_queues.h"
 #include "runtime/memory_placement.h"
 #include "runtime/slot_variables.h"
 
@@ -39,7 +41,8 @@ struct RunStopped {};
 
 class Frame : public RunContext {
  public:
-  explicit Frame(const Plan& plan, Frame* outer = nullptr);  // outer: of a sub-block
+  explicit Frame(const Plan& plan, const Place& place = cpu_place());
+  Frame(const Plan& plan, Frame& outer);  // of a sub-block
   ~Frame() override;
 
   // A run: feeds by the plan's feed numbers, whose memory is only read, then the rest. Binds what
@@ -55,7 +58,7 @@ class Frame : public RunContext {
   const Tensor& offered(int exchange) { return binding_.instruction(exchange).ins[0]->tensor(); }
   Tensor& received(int exchange) { return binding_.instruction(exchange).outs[0]->tensor(); }
   // Its number among the replicas, and where its random numbers begin, by instruction.
-  void set_replica(int number, std::vector<Draw> draws);
+  void set_replica(int number, std::vector<StreamOffset> offsets);
   // Looked up before the scope's, by every later bind; must outlive the frame.
   void use_local_states(LocalStates* states) { local_states_ = states; }
   // Only binds what is fed, as far as shapes are known before the run. Feeds need no memory then.
@@ -78,17 +81,19 @@ class Frame : public RunContext {
 
   // RunContext
   void run_region(int index, StepScopes* keep) override;
-  void begin_passes(int index, int64_t rows) override;
-  void run_pass(int index, const Pass& pass) override;
-  void end_passes(int index) override;
+  void begin_iterations(int index, int64_t rows) override;
+  void run_iteration(int index, const Iteration& iteration) override;
+  void end_iterations(int index) override;
   Scope& scope() override { return *top_->scope_; }
   uint64_t step() const override { return top_->step_; }
   uint64_t process_seed() const override { return settings().process_seed; }
   uint64_t iteration() const override { return iteration_; }
-  Draw draw() const override;
+  StreamOffset stream_offset() const override;
+  std::function<void(Error&)> error_context() const override;
 
  private:
   friend class RegionRunner;
+  Frame(const Plan& plan, const Place& place, Frame* outer);
 
   const RunSettings& settings() const { return *top_->settings_; }
   RegionRunner& region(int index) const;  // of the instruction that runs
@@ -107,21 +112,26 @@ class Frame : public RunContext {
   void run_segments();
   void run_instruction(int index);
   void run_phase(const BoundKernel& phase, bool cut, KernelArgs args);
+  void wait_for_others(const Instruction& instruction);
+  void synchronize() const;  // what is in the device's queues has ended
   void record(int index, std::chrono::steady_clock::time_point start) const;
   void poll();
   void check_finite(int index) const;
   void explain_partial_writes(Error& error, int failed) const;
 
   const Plan& plan_;
+  const Place place_;
   Frame* const outer_;
   Frame* const top_;
+  std::unique_ptr<DeviceQueues> queues_;        // the top frame's, where there is a device
+  std::vector<std::unique_ptr<Event>> events_;  // by instruction that signals
   SlotVariables slots_;
   Binding binding_;
   MemoryPlacement placement_;
   std::vector<std::unique_ptr<RegionRunner>> regions_;
   LocalStates* local_states_ = nullptr;
   int replica_ = 0;
-  std::vector<Draw> draws_;  // by instruction, in a data-parallel run
+  std::vector<StreamOffset> stream_offsets_;  // by instruction, in a data-parallel run
 
   // Of the top frame alone.
   Scope* scope_ = nullptr;

@@ -11,7 +11,7 @@ namespace {
 
 bool same_memory(const Variable& a, const Variable& b) {
   return a.kind() == Kind::dense && b.kind() == Kind::dense && a.initialized() &&
-         a.tensor().raw() == b.tensor().raw();
+         a.tensor().address() == b.tensor().address();
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ void Frame::settle(size_t index) {
       placement_.prepare_results(i);
       if (!binding_.has_kernels(index)) {
         binding_.choose_kernel(i, settings().cut_bytes);
-        placement_.reserve_scratch(bound);
+        placement_.reserve_scratch(i, bound);
       }
     } catch (Error& e) {
       throw add_node_context(e, node, binding_.fact_pointers());

@@ -46,7 +46,7 @@ std::string region_text(const Frame& body, const Plan& plan) {
   std::string text = bytes_text(body.placement().planned_bytes()) + " of it";
   const std::optional<size_t> kept = body.binding().stack_bytes();
   const int64_t iterations = body.binding().iterations();
-  if (plan.graph.saves_passes && kept) {
+  if (plan.graph.saves_iterations && kept) {
     text += cat(", and ", bytes_text(*kept), " to keep ", iterations,
                 iterations == 1 ? " iteration" : " iterations");
   }
@@ -108,7 +108,7 @@ std::string Frame::report() const {
   }
   for (size_t b = 0; b < placement_.bucket_count(); ++b) {
     out << "  " << bytes_text(placement_.bucket(b).byte_size()) << " of it a bucket of "
-        << plan_.buckets[b].places.size() << " gradients\n";
+        << plan_.buckets[b].entries.size() << " gradients\n";
   }
   std::stable_sort(owners.begin(), owners.end(),
                    [](const Owner& a, const Owner& b) { return a.bytes > b.bytes; });

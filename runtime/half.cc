@@ -95,7 +95,6 @@ std::optional<BoundKernel> bind_in_float(const Node& node, std::vector<ValueInfo
   if (widened.empty()) return std::nullopt;
   const OpView view = view_of(node, facts);
   for (const Kernel& kernel : node.schema->kernels()) {
-    if (kernel.device != DeviceKind::cpu) continue;
     std::string why_not;
     if (std::optional<BoundKernel> made = kernel.make(view, &why_not)) {
       return between(std::move(*made), node.ins.size(), node.outs.size());

@@ -36,10 +36,12 @@ void preset(const Binding& inner, StepScopes& steps, const std::shared_ptr<Buffe
 
 }  // namespace
 
-MemoryPlacement::MemoryPlacement(const Plan& plan, Binding& binding, const SlotVariables& slots)
+MemoryPlacement::MemoryPlacement(const Plan& plan, Binding& binding, const SlotVariables& slots,
+                                 const Place& device)
     : plan_(plan),
       binding_(binding),
       slots_(slots),
+      device_(device),
       home_(plan.slots.size(), Home::own),
       offset_(plan.slots.size(), 0),
       in_arena_(plan.slots.size(), false),
@@ -84,7 +86,7 @@ std::vector<size_t> MemoryPlacement::bytes_by_slot(Stretch segments, bool ahead)
       std::optional<size_t> need;
       if (info.type == VarType::lod_tensor && info.shape.known()) {
         need = byte_count(info);
-      } else if (known && info.type == VarType::step_scopes) {
+      } else if (known && info.type == VarType::step_scopes && !plan_.has_queues) {
         const Binding* keeper = binding_.keeper_of(value);
         if (keeper) need = keeper->stack_bytes();
         if (need == 0u) need.reset();  // there is nothing to place
@@ -102,50 +104,61 @@ std::vector<size_t> MemoryPlacement::bytes_by_slot(Stretch segments, bool ahead)
 MemoryPlacement::Layout MemoryPlacement::make_layout(Stretch segments, bool ahead) const {
   Layout made;
   made.offsets.assign(plan_.slots.size(), kNone);
-  made.of_region.assign(plan_.regions.size(), kNone);
   const std::vector<size_t> bytes = bytes_by_slot(segments, ahead);
-  const std::vector<int> place = places_within(plan_, segments, binding_.all_facts());
-  check_places(plan_, segments, place);
-  std::vector<Interval> intervals;
+  const std::vector<int> root = alias_roots(plan_, segments, binding_.all_facts());
+  check_aliases(plan_, segments, root);
+  std::array<std::vector<Interval>, 2> intervals;    // by side
   std::vector<size_t> interval(plan_.slots.size());  // by slot; a view comes after what it views
   for (const bool views : {false, true}) {
     for (size_t s = 0; s < plan_.slots.size(); ++s) {
-      if (bytes[s] == kNone || views != (place[s] != static_cast<int>(s))) continue;
+      if (bytes[s] == kNone || views != (root[s] != static_cast<int>(s))) continue;
       const Lifetime& life = plan_.lifetimes[s];
+      std::vector<Interval>& side = intervals[side_of(static_cast<int>(s))];
       if (views) {
-        const auto root = static_cast<size_t>(place[s]);
-        promise(bytes[root] != kNone, "what is viewed has a place");
-        Interval& shared = intervals[interval[s] = interval[root]];
+        const auto viewed = static_cast<size_t>(root[s]);
+        promise(bytes[viewed] != kNone, "what is viewed has a place");
+        Interval& shared = side[interval[s] = interval[viewed]];
         shared.last = std::max(shared.last, life.last);
       } else {
-        interval[s] = intervals.size();
-        intervals.push_back({bytes[s], life.first, life.last});
+        interval[s] = side.size();
+        side.push_back({bytes[s], life.first, life.last});
       }
     }
   }
-  // A sub-block's memory is taken while its instruction runs.
+  std::array<MemoryPlan, 2> memory;
+  for (size_t side = 0; side < intervals.size(); ++side) {
+    memory[side] = lay_out(segments, ahead, side, intervals[side], made.sides[side]);
+  }
+  for (size_t s = 0; s < bytes.size(); ++s) {
+    if (bytes[s] == kNone) continue;
+    made.offsets[s] = memory[side_of(static_cast<int>(s))].offsets[interval[s]];
+  }
+  return made;
+}
+
+// One side: its values, and what sub-blocks take there while their instruction runs.
+MemoryPlan MemoryPlacement::lay_out(Stretch segments, bool ahead, size_t side,
+                                    std::vector<Interval>& intervals, Layout::Side& made) const {
+  made.of_region.assign(plan_.regions.size(), kNone);
   std::vector<Interval> alive;  // the same with what lives in them at once; empty: no sub-block
   std::vector<std::pair<size_t, size_t>> regions;  // number, interval
   each_region(segments, [&](int i, size_t number) {
     if (!ahead || !binding_.knows_late(i)) return;
-    const MemoryPlacement& inner = *regions_[number];
+    const Arena& inner = regions_[number]->arenas_[side];
     made.of_region[number] = 0;
-    if (inner.planned_bytes_ == 0) return;
+    if (inner.planned == 0) return;
     if (alive.empty()) alive = intervals;
     regions.emplace_back(number, intervals.size());
-    intervals.push_back({inner.planned_bytes_, i, i});
-    alive.push_back({inner.live_bytes_, i, i});
+    intervals.push_back({inner.planned, i, i});
+    alive.push_back({inner.live, i, i});
   });
-  if (intervals.empty()) return made;
-  const MemoryPlan memory = plan_memory(intervals);
+  if (intervals.empty()) return {};
+  MemoryPlan memory = plan_memory(intervals);
   check_memory(intervals, memory);
   made.bytes = memory.arena_bytes;
   made.live = alive.empty() ? memory.live_bytes : most_alive(alive);
-  for (size_t s = 0; s < bytes.size(); ++s) {
-    if (bytes[s] != kNone) made.offsets[s] = memory.offsets[interval[s]];
-  }
   for (const auto& [number, at] : regions) made.of_region[number] = memory.offsets[at];
-  return made;
+  return memory;
 }
 
 // Remembered, or new. It becomes the first of those that begin where the segments do.
@@ -178,7 +191,7 @@ const MemoryPlacement::Layout& MemoryPlacement::layout_of(Stretch segments, bool
 }
 
 void MemoryPlacement::plan_ahead() {
-  planned_bytes_ = live_bytes_ = 0;
+  for (Arena& arena : arenas_) arena.planned = arena.live = 0;
   home_.assign(home_.size(), Home::own);
   const auto segments = static_cast<int>(binding_.segments_ahead());
   if (segments == 0) return;
@@ -186,8 +199,10 @@ void MemoryPlacement::plan_ahead() {
     if (binding_.knows_late(i)) regions_[number]->plan_ahead();
   });
   const Layout& layout = layout_of({0, segments}, /*ahead=*/true);
-  planned_bytes_ = layout.bytes;
-  live_bytes_ = layout.live;
+  for (size_t side = 0; side < arenas_.size(); ++side) {
+    arenas_[side].planned = layout.sides[side].bytes;
+    arenas_[side].live = layout.sides[side].live;
+  }
   for (size_t s = 0; s < layout.offsets.size(); ++s) {
     if (layout.offsets[s] == kNone) continue;
     home_[s] = Home::ahead;
@@ -202,19 +217,29 @@ void MemoryPlacement::clear_late() {
 
 void MemoryPlacement::take_arena() {
   clear_late();
-  if (lent_ && lent_bytes_ >= planned_bytes_) return;
-  const bool fits = !lent_ && arena_ && arena_->size() >= planned_bytes_;
-  if (!fits) arena_ = planned_bytes_ > 0 ? Buffer::allocate(planned_bytes_) : nullptr;
+  const auto has_room = [](const Arena& arena) { return arena.lent >= arena.planned; };
+  if (lent_ && std::all_of(arenas_.begin(), arenas_.end(), has_room)) return;
+  for (size_t side = 0; side < arenas_.size(); ++side) {
+    Arena& arena = arenas_[side];
+    const bool fits = !lent_ && arena.buffer && arena.buffer->size() >= arena.planned;
+    if (!fits) {
+      arena.buffer.reset();  // before allocating: both need not fit at once
+      if (arena.planned > 0) arena.buffer = Buffer::allocate(arena.planned, place_of(side));
+    }
+    arena.base = arena.lent = 0;
+  }
   lent_ = false;
-  base_ = 0;
 }
 
 void MemoryPlacement::plan_late(size_t segment) {
   const auto number = static_cast<int>(segment);
   const Layout& layout = layout_of({number, number + 1}, /*ahead=*/false);
-  late_live_bytes_ = std::max(late_live_bytes_, layout.live);
-  if (layout.bytes > 0 && (!late_arena_ || late_arena_->size() < layout.bytes)) {
-    late_arena_ = Buffer::allocate(layout.bytes);
+  for (size_t side = 0; side < arenas_.size(); ++side) {
+    Arena& arena = arenas_[side];
+    const size_t bytes = layout.sides[side].bytes;
+    arena.late_live = std::max(arena.late_live, layout.sides[side].live);
+    if (bytes == 0 || (arena.late && arena.late->size() >= bytes)) continue;
+    arena.late = Buffer::allocate(bytes, place_of(side));
     for (size_t s = 0; s < was_late_.size(); ++s) {
       if (was_late_[s]) binding_.unbind(s);  // their values move there, too
     }
@@ -247,24 +272,26 @@ void MemoryPlacement::prepare_results(int index) {
 void MemoryPlacement::prepare(int value, bool shared) {
   Variable& variable = slots_.of(value);
   const ValueInfo& info = binding_.facts(value);
+  const int slot = plan_.slot_of[value];
+  const Arena& arena = arenas_[side_of(slot)];
+  const Place place = place_of(side_of(slot));
   if (info.type == VarType::selected_rows) {
     if (variable.kind() != Kind::rows) variable.clear();
     SelectedRows& rows = variable.rows();
-    rows.value.resize(info.dtype, info.shape);
-    rows.rows.resize(static_cast<size_t>(info.shape.at(0)));
+    rows.value.resize(info.dtype, info.shape, place);
+    rows.rows.resize(static_cast<size_t>(info.shape.at(0)), place);
     rows.height = info.height;
     return;
   }
   if (info.type != VarType::lod_tensor) return;
   if (variable.kind() != Kind::dense) variable.clear();
   Tensor& tensor = variable.tensor();
-  const int slot = plan_.slot_of[value];
   if (home_[slot] != Home::own) {
     const bool ahead = home_[slot] == Home::ahead;
     Lod lod = std::move(tensor.mutable_lod());  // for its memory
     lod = info.lod;
-    tensor = Tensor(info.dtype, info.shape, ahead ? arena_ : late_arena_,
-                    ahead ? base_ + offset_[slot] : offset_[slot]);
+    tensor = Tensor(info.dtype, info.shape, ahead ? arena.buffer : arena.late,
+                    ahead ? arena.base + offset_[slot] : offset_[slot]);
     tensor.set_lod(std::move(lod));
     in_arena_[slot] = true;
     return;
@@ -273,15 +300,15 @@ void MemoryPlacement::prepare(int value, bool shared) {
     tensor = Tensor();
     in_arena_[slot] = false;
   }
-  const bool fits =
-      tensor.initialized() && tensor.dtype() == info.dtype && tensor.shape() == info.shape;
+  const bool fits = tensor.initialized() && tensor.dtype() == info.dtype &&
+                    tensor.shape() == info.shape && tensor.place() == place;
   if (!fits) {
     if (shared) {
       throw Error(cat("it writes ", info.name, " in place, but the result is ", name_of(info.dtype),
                       " ", info.shape.to_string(), " and the variable is ", tensor.describe()))
           .fix("give the result a variable of its own");
     }
-    tensor.resize(info.dtype, info.shape);
+    tensor.resize(info.dtype, info.shape, place);
   }
   if (tensor.lod() != info.lod) tensor.mutable_lod() = info.lod;
 }
@@ -296,9 +323,12 @@ void MemoryPlacement::lend_arena(int index) {
       continue;
     }
     inner.lent_ = true;
-    inner.lent_bytes_ = inner.planned_bytes_;
-    inner.arena_ = arena_;
-    inner.base_ = base_ + layouts_[0].front().of_region[number];
+    for (size_t side = 0; side < arenas_.size(); ++side) {
+      Arena& part = inner.arenas_[side];
+      part.lent = part.planned;
+      part.buffer = arenas_[side].buffer;
+      part.base = arenas_[side].base + layouts_[0].front().sides[side].of_region[number];
+    }
     inner.clear_late();
   }
 }
@@ -314,8 +344,8 @@ void MemoryPlacement::prepare_late(int index) {
       prepare(value, false);
     }
     if (info.type == VarType::step_scopes && home_[slot] == Home::ahead) {
-      preset(*binding_.keeper_of(value), reused_host<StepScopes>(slots_[slot]), arena_,
-             base_ + offset_[slot]);
+      preset(*binding_.keeper_of(value), reused_host<StepScopes>(slots_[slot]), arenas_[0].buffer,
+             arenas_[0].base + offset_[slot]);
       in_arena_[slot] = true;
     }
   }
@@ -351,8 +381,10 @@ void MemoryPlacement::leave_arena(int index) {
 void MemoryPlacement::leave_outer_arena() {
   if (!lent_) return;
   lent_ = false;
-  lent_bytes_ = 0;
-  arena_.reset();
+  for (Arena& arena : arenas_) {
+    arena.lent = 0;
+    arena.buffer.reset();
+  }
   binding_.unbind();
 }
 
@@ -369,28 +401,43 @@ void MemoryPlacement::take_again(int slot) {
   if (!aside_.empty() && !slots_[slot].initialized()) std::swap(slots_[slot], aside_[slot]);
 }
 
-void MemoryPlacement::reserve_scratch(const BoundInstruction& bound) {
-  std::shared_ptr<Buffer>& shared = root_->scratch_;
+// One instruction of a queue runs at a time: those of the device's compute queue share one scratch,
+// those of the host another.
+size_t MemoryPlacement::scratch_side(int instruction) const {
+  return plan_.instructions[instruction].runner == Runner::host ? 0 : 1;
+}
+
+void MemoryPlacement::reserve_scratch(int instruction, const BoundInstruction& bound) {
+  const size_t side = scratch_side(instruction);
+  std::shared_ptr<Buffer>& shared = root_->arenas_[side].scratch;
   const size_t bytes = bound.keeps_scratch ? 0 : bound.kernel.scratch;
-  if (bytes > (shared ? shared->size() : 0)) shared = Buffer::allocate(bytes);
+  if (bytes > (shared ? shared->size() : 0)) shared = Buffer::allocate(bytes, place_of(side));
 }
 
 // The instructions that keep their scratch have it one behind the other; nothing is in it yet.
 void MemoryPlacement::place_kept_scratch() {
   if (plan_.stays_in_loop.empty()) return;
-  size_t bytes = 0;
+  std::array<size_t, 2> bytes{};
   for (size_t i = 0; i < plan_.instructions.size(); ++i) {
     BoundInstruction& bound = binding_.instruction(static_cast<int>(i));
     if (!bound.keeps_scratch) continue;
-    bound.scratch_offset = bytes;
-    bytes += arena_aligned(bound.kernel.scratch);
+    size_t& end = bytes[scratch_side(static_cast<int>(i))];
+    bound.scratch_offset = end;
+    end += arena_aligned(bound.kernel.scratch);
   }
-  if (bytes > (kept_scratch_ ? kept_scratch_->size() : 0)) kept_scratch_ = Buffer::allocate(bytes);
+  for (size_t side = 0; side < bytes.size(); ++side) {
+    std::shared_ptr<Buffer>& kept = arenas_[side].kept_scratch;
+    if (bytes[side] > (kept ? kept->size() : 0)) {
+      kept = Buffer::allocate(bytes[side], place_of(side));
+    }
+  }
   forget_packed();
 }
 
-std::byte* MemoryPlacement::scratch(const BoundInstruction& bound) const {
-  const Buffer* buffer = bound.keeps_scratch ? kept_scratch_.get() : root_->scratch_.get();
+std::byte* MemoryPlacement::scratch(int instruction, const BoundInstruction& bound) const {
+  const size_t side = scratch_side(instruction);
+  const Buffer* buffer =
+      bound.keeps_scratch ? arenas_[side].kept_scratch.get() : root_->arenas_[side].scratch.get();
   return buffer ? buffer->data() + bound.scratch_offset : nullptr;
 }
 
@@ -398,7 +445,7 @@ void MemoryPlacement::make_buckets() {
   for (size_t b = buckets_.size(); b < plan_.buckets.size(); ++b) {
     const Plan::Bucket& bucket = plan_.buckets[b];
     const Tensor& all = buckets_.emplace_back(filled(bucket.dtype, {bucket.elements}, 0));
-    for (const auto& [value, first] : bucket.places) {
+    for (const auto& [value, first] : bucket.entries) {
       slots_.of(value).tensor() =
           Tensor(bucket.dtype, plan_.graph.values[value].info.shape, all.buffer(),
                  static_cast<size_t>(first) * size_of(bucket.dtype));
@@ -407,22 +454,30 @@ void MemoryPlacement::make_buckets() {
 }
 
 size_t MemoryPlacement::live_bytes() const {
-  size_t bytes = (lent_ ? 0 : live_bytes_) + late_live_bytes_;
+  size_t bytes = 0;
+  for (const Arena& arena : arenas_) bytes += (lent_ ? 0 : arena.live) + arena.late_live;
   for (const Tensor& bucket : buckets_) bytes += bucket.byte_size();
   for (const MemoryPlacement* region : regions_) bytes += region->live_bytes();
   return bytes;
 }
 
 size_t MemoryPlacement::arena_bytes() const {
-  size_t bytes = lent_ || !arena_ ? 0 : arena_->size();
-  if (late_arena_) bytes += late_arena_->size();
+  size_t bytes = 0;
+  for (const Arena& arena : arenas_) {
+    if (!lent_ && arena.buffer) bytes += arena.buffer->size();
+    if (arena.late) bytes += arena.late->size();
+  }
   for (const Tensor& bucket : buckets_) bytes += bucket.byte_size();
   for (const MemoryPlacement* region : regions_) bytes += region->arena_bytes();
   return bytes;
 }
 
 size_t MemoryPlacement::scratch_bytes() const {
-  size_t bytes = (scratch_ ? scratch_->size() : 0) + (kept_scratch_ ? kept_scratch_->size() : 0);
+  size_t bytes = 0;
+  for (const Arena& arena : arenas_) {
+    if (arena.scratch) bytes += arena.scratch->size();
+    if (arena.kept_scratch) bytes += arena.kept_scratch->size();
+  }
   for (const MemoryPlacement* region : regions_) bytes += region->scratch_bytes();
   return bytes;
 }
@@ -464,7 +519,7 @@ void add_buffers(const Variable& variable, std::set<const Buffer*>& met, size_t&
 }  // namespace
 
 void MemoryPlacement::collect_own(std::set<const Buffer*>& met, size_t& bytes) const {
-  met.insert({arena_.get(), late_arena_.get()});
+  for (const Arena& arena : arenas_) met.insert({arena.buffer.get(), arena.late.get()});
   for (const Tensor& bucket : buckets_) met.insert(bucket.buffer().get());
   for (size_t s = 0; s < plan_.slots.size(); ++s) {
     if (plan_.slots[s].kind == SlotKind::own) add_buffers(*slots_.find(s), met, bytes);

@@ -6,10 +6,12 @@
 // has memory of its own, what lives within it stands where no earlier value does.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <set>
 #include <vector>
 
+#include "compile/memory_plan.h"
 #include "compile/views.h"
 #include "core/step_scopes.h"
 #include "runtime/binding.h"
@@ -18,7 +20,8 @@ namespace trireme {
 
 class MemoryPlacement {
  public:
-  MemoryPlacement(const Plan& plan, Binding& binding, const SlotVariables& slots);
+  MemoryPlacement(const Plan& plan, Binding& binding, const SlotVariables& slots,
+                  const Place& device);
   MemoryPlacement(const MemoryPlacement&) = delete;
   MemoryPlacement& operator=(const MemoryPlacement&) = delete;
   void add_region(MemoryPlacement& inner);  // in the order of the plan's regions
@@ -49,9 +52,9 @@ class MemoryPlacement {
 
   // Scratch of the instruction that runs: as large as any asks for, or what a loop's instruction
   // keeps from iteration to iteration.
-  void reserve_scratch(const BoundInstruction& bound);
+  void reserve_scratch(int instruction, const BoundInstruction& bound);
   void place_kept_scratch();
-  std::byte* scratch(const BoundInstruction& bound) const;
+  std::byte* scratch(int instruction, const BoundInstruction& bound) const;
   bool is_packed(int instruction) const { return packed_[instruction]; }
   void set_packed(int instruction) { packed_[instruction] = true; }
   void forget_packed() { packed_.assign(packed_.size(), false); }
@@ -61,7 +64,7 @@ class MemoryPlacement {
   const Tensor& bucket(size_t number) const { return buckets_[number]; }
   size_t bucket_count() const { return buckets_.size(); }
 
-  size_t planned_bytes() const { return planned_bytes_; }
+  size_t planned_bytes() const { return arenas_[0].planned + arenas_[1].planned; }
   bool is_lent() const { return lent_; }
   size_t arena_bytes() const;  // with those of regions
   // The most bytes of arenas that live at one instruction: no layout can need fewer.
@@ -72,19 +75,38 @@ class MemoryPlacement {
 
  private:
   struct Layout {
-    uint64_t number = 0;            // no other of this placement has it
-    std::vector<uint64_t> key;      // numbers of bindings and of the regions' layouts
-    std::vector<size_t> offsets;    // by slot; kNone: memory of its own
-    std::vector<size_t> of_region;  // by region: where its memory begins
-    size_t bytes = 0, live = 0;
+    uint64_t number = 0;          // no other of this placement has it
+    std::vector<uint64_t> key;    // numbers of bindings and of the regions' layouts
+    std::vector<size_t> offsets;  // by slot; kNone: memory of its own
+    struct Side {
+      std::vector<size_t> of_region;  // by region: where its memory begins
+      size_t bytes = 0, live = 0;
+    };
+    std::array<Side, 2> sides;  // the host's and the device's
+  };
+  // Memory of one side.
+  struct Arena {
+    std::shared_ptr<Buffer> buffer;
+    size_t base = 0;  // in it
+    size_t lent = 0;  // bytes, of that of the frame around
+    std::shared_ptr<Buffer> late;
+    size_t planned = 0, live = 0;  // of what is bound ahead
+    size_t late_live = 0;
+    std::shared_ptr<Buffer> scratch;       // the root's
+    std::shared_ptr<Buffer> kept_scratch;  // of a loop's instructions that keep theirs
   };
   static constexpr size_t kNone = static_cast<size_t>(-1);
   enum class Home : char { own, ahead, late };
 
   template <class Use>
   void each_region(Stretch segments, Use use) const;  // with the instruction it belongs to
+  size_t side_of(int slot) const { return plan_.slots[slot].on_device ? 1 : 0; }
+  Place place_of(size_t side) const { return side == 1 ? device_ : cpu_place(); }
+  size_t scratch_side(int instruction) const;
   const Layout& layout_of(Stretch segments, bool ahead);
   Layout make_layout(Stretch segments, bool ahead) const;
+  MemoryPlan lay_out(Stretch segments, bool ahead, size_t side, std::vector<Interval>& intervals,
+                     Layout::Side& made) const;
   std::vector<size_t> bytes_by_slot(Stretch segments, bool ahead) const;
   void prepare(int value, bool shared);
   bool is_operand(const Node& node, int slot) const;
@@ -96,14 +118,12 @@ class MemoryPlacement {
   const Plan& plan_;
   Binding& binding_;
   const SlotVariables& slots_;
+  const Place device_;
   MemoryPlacement* root_ = this;
   std::vector<MemoryPlacement*> regions_;
 
-  std::shared_ptr<Buffer> arena_;
-  size_t base_ = 0;    // in it
-  bool lent_ = false;  // it is that of the frame around
-  size_t lent_bytes_ = 0;
-  std::shared_ptr<Buffer> late_arena_;
+  std::array<Arena, 2> arenas_;               // the host's and the device's
+  bool lent_ = false;                         // they are those of the frame around
   std::vector<Home> home_;                    // by slot
   std::vector<size_t> offset_;                // by slot
   std::vector<bool> in_arena_;                // by slot: its tensor is
@@ -111,14 +131,10 @@ class MemoryPlacement {
   std::vector<std::vector<Layout>> layouts_;  // by first segment, the last used first
   std::vector<uint64_t> wanted_;              // the key of a layout that is looked for
   uint64_t last_number_ = 0;
-  size_t planned_bytes_ = 0, live_bytes_ = 0;  // of what is bound ahead
-  size_t late_live_bytes_ = 0;
 
   std::vector<Variable> aside_;  // by slot; or empty
   std::vector<Tensor> buckets_;
-  std::shared_ptr<Buffer> scratch_;       // the root's
-  std::shared_ptr<Buffer> kept_scratch_;  // of a loop's instructions that keep theirs
-  std::vector<bool> packed_;              // by instruction: it holds what it packs
+  std::vector<bool> packed_;  // by instruction: its kept scratch holds what it packs
 };
 
 }  // namespace trireme

@@ -36,6 +36,25 @@ bool SlotVariables::find_states(Scope& scope, LocalStates* local) {
   return true;
 }
 
+void SlotVariables::move_states(const Scope& scope, const Place& device) {
+  if (memory_epoch_ == scope.memory_epoch()) return;
+  for (size_t s = 0; s < plan_.slots.size(); ++s) {
+    if (plan_.slots[s].kind != SlotKind::state) continue;
+    const Place place = plan_.slots[s].on_device ? device : cpu_place();
+    Variable& variable = *variables_[s];
+    const auto move = [&](Tensor& tensor) {
+      if (tensor.initialized() && tensor.place() != place) tensor = tensor.to(place);
+    };
+    if (variable.kind() == Kind::dense) move(variable.tensor());
+    if (variable.kind() == Kind::rows) {
+      SelectedRows& rows = variable.rows();
+      move(rows.value);
+      if (rows.rows.place() != place) rows.rows = rows.rows.to(place);
+    }
+  }
+  memory_epoch_ = scope.memory_epoch();
+}
+
 bool SlotVariables::find_outer(const SlotVariables& outer) {
   bool moved = false;
   for (size_t s : outer_) {

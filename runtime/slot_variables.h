@@ -28,6 +28,8 @@ class SlotVariables {
   // Finds the states in `local`, then in the scope and its parents; what nobody has is made in the
   // root. True when they may be others than those found before.
   bool find_states(Scope& scope, LocalStates* local);
+  // States lie where the plan has them: those that others left elsewhere are moved.
+  void move_states(const Scope& scope, const Place& device);
   // True when some outer slot stands for another variable than before.
   bool find_outer(const SlotVariables& outer);
   uint64_t scope_id() const { return scope_id_; }
@@ -39,6 +41,7 @@ class SlotVariables {
   std::vector<size_t> outer_;         // slots of the frame around
   uint64_t scope_id_ = 0;
   uint64_t epoch_ = 0;
+  uint64_t memory_epoch_ = 0;  // of the scope when all states lay right
 };
 
 }  // namespace trireme

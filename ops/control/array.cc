@@ -102,7 +102,7 @@ void register_elements(Registry& ops) {
                   {}});
       })
       .no_grad({"I"})
-      .traits({.host = true, .updates = {"Out"}})
+      .traits({.host = true, .updates = {"Out"}, .linear = true})
       .kernel(untyped(write_to_array));
   ops.op("read_from_array")
       .doc("Reads one element of a tensor array.")
@@ -121,7 +121,7 @@ void register_elements(Registry& ops) {
                   {}});
       })
       .no_grad({"I", "X_W"})
-      .traits({.host = true, .takes = {"X"}})
+      .traits({.host = true, .takes = {"X"}, .linear = true})
       .kernel(untyped(read_from_array));
   ops.op("lod_array_length")
       .in("X", "a tensor array")
@@ -130,7 +130,7 @@ void register_elements(Registry& ops) {
         require_array(op, "X");
         op.set_out("Out", DType::int64, {1});
       })
-      .traits({.host = true, .foretold = true})
+      .traits({.host = true, .inferred_ahead = true})
       .kernel(untyped([](const KernelSite&) {
         return [](const KernelArgs& k) {
           set_number(*k.outs[0], static_cast<int64_t>(std::as_const(*k.ins[0]).array().size()));
@@ -141,13 +141,13 @@ void register_elements(Registry& ops) {
 // ---- tensor_array_to_tensor
 
 // Bytes of `tensor` before and after its axis: `blocks` runs of `bytes` each.
-struct Runs {
+struct AxisRuns {
   int64_t blocks = 1;
   size_t bytes = 0;
 };
 
-Runs runs_of(const Tensor& tensor, int axis) {
-  Runs runs;
+AxisRuns runs_of(const Tensor& tensor, int axis) {
+  AxisRuns runs;
   for (int i = 0; i < axis; ++i) runs.blocks *= tensor.shape().at(i);
   runs.bytes = runs.blocks == 0 ? 0 : tensor.byte_size() / static_cast<size_t>(runs.blocks);
   return runs;
@@ -182,7 +182,7 @@ void check_elements(const TensorArray& array, int axis, bool stack) {
 // Walks joined and single elements side by side: move(part of the whole, part of element i, bytes).
 template <class Move>
 void walk_joined(const Tensor& whole, const TensorArray& parts, int axis, Move move) {
-  const Runs all = runs_of(whole, axis);
+  const AxisRuns all = runs_of(whole, axis);
   size_t offset = 0;
   for (const Tensor& part : parts) {
     const size_t bytes = runs_of(part, axis).bytes;

@@ -3,6 +3,7 @@
 
 #include "core/text.h"
 #include "ops/host/host_operands.h"
+#include "ops/run_context.h"
 
 namespace trireme {
 namespace {
@@ -32,7 +33,7 @@ bool decides(const KernelArgs& k, int at) {
   return *condition.data<bool>();
 }
 
-// Where the passes of this run leave what the gradient reads.
+// Where the iterations of this run leave what the gradient reads.
 StepScopes* restarted(const KernelArgs& k, int at) {
   if (at < 0) return nullptr;
   StepScopes& steps = reused_host<StepScopes>(*k.outs[at]);
@@ -83,11 +84,11 @@ KernelFn recurrent(const KernelSite& site) {
     }
     if (length == 0) throw Error("the sequences have no steps").fix("give at least one step");
     StepScopes* steps = restarted(k, steps_at);
-    k.run->begin_passes(0, length);
+    k.run->begin_iterations(0, length);
     for (int64_t t = 0; t < length; ++t) {
-      k.run->run_pass(0, {.row = reverse ? length - 1 - t : t, .keep = steps});
+      k.run->run_iteration(0, {.row = reverse ? length - 1 - t : t, .keep = steps});
     }
-    k.run->end_passes(0);
+    k.run->end_iterations(0);
   };
 }
 
@@ -113,10 +114,45 @@ std::vector<RegionLink> recurrent_links(const Op& op) {
   return links;
 }
 
+// ---- borders
+
+using Names = std::vector<std::string>;
+
+Border conditional_border(const Op& op) {
+  return {.outs = "Out",
+          .inputs = {{"Input", op.input("Input"), op.input("Input")}},
+          .condition = "Cond"};
+}
+
+Border while_border(const Op& op) {
+  const Names& read = op.input("X");
+  Border border{.outs = "Out",
+                .inputs = {{"X", read, read}},
+                .arriving_attr = "original_output_grad",
+                .unread = {"Condition"}};
+  for (const std::string& name : op.output("Out")) {
+    const bool handed = std::find(read.begin(), read.end(), name) != read.end();
+    if (handed) border.handed.push_back({name, name});
+  }
+  return border;
+}
+
+Border recurrent_border(const Op& op) {
+  const Names before = op.attr_or<Names>("ex_states", {}), after = op.attr_or<Names>("states", {});
+  Border border{.outs = "outputs",
+                .inputs = {{"inputs", op.input("inputs"), op.input("inputs")},
+                           {"initial_states", op.input("initial_states"), before},
+                           {"parameters", op.input("parameters"), op.input("parameters")}}};
+  for (size_t i = 0; i < before.size() && i < after.size(); ++i) {
+    border.handed.push_back({after[i], before[i]});
+  }
+  return border;
+}
+
 // ---- gradients
 
-// Runs the gradient block over the forward passes, last to first.
-KernelFn passes_back(const KernelSite& site, const char* scopes, bool reverse) {
+// Runs the gradient block over the forward iterations, last to first.
+KernelFn iterations_back(const KernelSite& site, const char* scopes, bool reverse) {
   return [at = site.position(scopes), reverse](const KernelArgs& k) {
     const auto steps = at < 0 ? nullptr : k.ins[at]->host<StepScopes>();
     if (!steps) {
@@ -124,12 +160,12 @@ KernelFn passes_back(const KernelSite& site, const char* scopes, bool reverse) {
           .fix("build the loop with is_test=False");
     }
     const auto length = static_cast<int64_t>(steps->size());
-    k.run->begin_passes(0, length);
+    k.run->begin_iterations(0, length);
     for (int64_t t = length; t-- > 0;) {
-      k.run->run_pass(
+      k.run->run_iteration(
           0, {.row = reverse ? length - 1 - t : t, .load = &(*steps)[static_cast<size_t>(t)]});
     }
-    k.run->end_passes(0);
+    k.run->end_iterations(0);
   };
 }
 
@@ -138,8 +174,8 @@ bool is_array(const Op& op, const std::string& name) {
   return var && var->type() == VarType::lod_tensor_array;
 }
 
-// Gradients of what the block changes go from pass to pass: `arriving` names them inside, `from`
-// outside. Those of what it only reads add up.
+// Gradients of what the block changes go from iteration to iteration: `arriving` names them inside,
+// `from` outside. Those of what it only reads add up.
 std::vector<RegionLink> gradient_links(const Op& op, const std::string& slot,
                                        const std::vector<std::string>& arriving,
                                        const std::vector<std::string>& from,
@@ -166,7 +202,7 @@ std::vector<RegionLink> gradient_links(const Op& op, const std::string& slot,
     const bool linked = std::any_of(links.begin(), links.end(),
                                     [&](const RegionLink& link) { return link.entry == gradient; });
     if (linked || results[i] == kEmptyVar) continue;
-    // Of an array that passes write, each takes and adds elements.
+    // Of an array that iterations write, each takes and adds elements.
     const bool handed_on = is_array(op, inputs[i]) &&
                            std::find(written.begin(), written.end(), inputs[i]) != written.end();
     RegionLink link{.how = handed_on ? How::carry : How::sum,
@@ -241,7 +277,8 @@ void register_conditional_block(Registry& ops) {
       .attr("skip_eager_deletion_vars", std::vector<std::string>{}, kKept)
       .grad({"Cond", "Input", "Out", "Scope"})
       .no_grad({"Cond"})
-      .traits({.host = true, .no_inference = true, .once = true})
+      .traits({.host = true, .no_inference = true, .once = true, .decides = {"Cond"}})
+      .border(conditional_border)
       .kernel(untyped(conditional_block));
   ops.op("conditional_block_grad")
       .doc("The gradient of conditional_block: zero where the block did not run.")
@@ -254,18 +291,20 @@ void register_conditional_block(Registry& ops) {
       .required_attr<BlockRef>("sub_block", "the gradient block")
       .attr("is_scalar_condition", false, "Cond is one bool")
       .attr("skip_eager_deletion_vars", std::vector<std::string>{}, kKept)
-      .traits({.host = true, .no_inference = true, .once = true})
+      .traits(
+          {.host = true, .no_inference = true, .once = true, .decides = {"Cond"}, .linear = true})
       .region(conditional_grad_links)
-      .kernel(untyped([](const KernelSite& site) { return passes_back(site, "Scope", false); }));
+      .kernel(
+          untyped([](const KernelSite& site) { return iterations_back(site, "Scope", false); }));
 }
 
 void register_while(Registry& ops) {
   ops.op("while")
       .doc(
           "Runs its sub-block as long as Condition holds. Outer variables that the sub-block "
-          "writes, Condition among them, are seen by the next pass.")
+          "writes, Condition among them, are seen by the next iteration.")
       .in_optional_list("X", "outer variables the sub-block reads or writes")
-      .in_list("Condition", "one bool, looked at before each pass")
+      .in_list("Condition", "one bool, looked at before each iteration")
       .out_optional_list("Out", "outer variables the sub-block writes")
       .out_optional("StepScopes", "what the gradient reads")
       .required_attr<BlockRef>("sub_block", "the block to run")
@@ -273,12 +312,14 @@ void register_while(Registry& ops) {
       .attr("skip_eager_deletion_vars", std::vector<std::string>{}, kKept)
       .grad({"X", "Out", "StepScopes"})
       .no_grad({"Condition"})
-      .traits({.host = true, .no_inference = true})
+      .traits({.host = true, .no_inference = true, .decides = {"Condition"}})
+      .border(while_border)
       .kernel(untyped(while_loop));
   ops.op("while_grad")
       .doc(
-          "The gradient of while. Gradients of variables that the loop changes go from pass to "
-          "pass, last to first; those of variables that it only reads add up in that order.")
+          "The gradient of while. Gradients of variables that the loop changes go from "
+          "iteration to iteration, last to first; those of variables that it only reads add up in "
+          "that order.")
       .in_optional_list("X", "outer variables the sub-block reads or writes")
       .in_optional_list("Out", "outer variables the sub-block writes")
       .in_optional("StepScopes", "what the forward op kept")
@@ -289,10 +330,10 @@ void register_while(Registry& ops) {
             "the names of Out@GRAD inside the gradient block")
       .attr("is_test", false, "as in the forward op")
       .attr("skip_eager_deletion_vars", std::vector<std::string>{}, kKept)
-      .traits({.host = true, .no_inference = true})
+      .traits({.host = true, .no_inference = true, .linear = true})
       .region(while_grad_links)
-      .kernel(
-          untyped([](const KernelSite& site) { return passes_back(site, "StepScopes", false); }));
+      .kernel(untyped(
+          [](const KernelSite& site) { return iterations_back(site, "StepScopes", false); }));
 }
 
 OpSchema& recurrent_attrs(OpSchema& row) {
@@ -318,6 +359,7 @@ void register_recurrent(Registry& ops) {
       .grad({"inputs", "initial_states", "parameters", "outputs", "step_scopes"})
       .traits({.host = true, .no_inference = true})
       .region(recurrent_links)
+      .border(recurrent_border)
       .kernel(untyped(recurrent));
   recurrent_attrs(ops.op("recurrent_grad")
                       .doc("The gradient of recurrent: the same steps, last to first.")
@@ -330,10 +372,10 @@ void register_recurrent(Registry& ops) {
                       .out_optional_list("inputs@GRAD", "gradients of inputs")
                       .out_optional_list("initial_states@GRAD", "gradients of initial_states")
                       .out_optional_list("parameters@GRAD", "gradients of parameters"))
-      .traits({.host = true, .no_inference = true})
+      .traits({.host = true, .no_inference = true, .linear = true})
       .region(recurrent_grad_links)
       .kernel(untyped([](const KernelSite& site) {
-        return passes_back(site, "step_scopes", site.attr<bool>("reverse"));
+        return iterations_back(site, "step_scopes", site.attr<bool>("reverse"));
       }));
 }
 

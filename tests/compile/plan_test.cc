@@ -26,7 +26,8 @@ struct Accumulating {
   }
   std::unique_ptr<Plan> plan(std::vector<std::string> fetches = {}) {
     return make_plan(
-        lower(*program, {.feeds = {{"x", {.shape = {3}}}}, .fetches = std::move(fetches)}));
+        lower(*program, {.feeds = {{"x", {.shape = {3}}}}, .fetches = std::move(fetches)}),
+        cpu_target());
   }
 };
 
@@ -73,15 +74,15 @@ TEST(PlanCheck, FindsGradientsThatOverlapInTheirBucket) {
   const int y = graph.fetches[0].value;
   graph.fetches.clear();
   graph.kept = {y};
-  const auto plan = make_plan(std::move(graph));
-  plan->buckets = {{.places = {{y, 16}}, .elements = 19}};
+  const auto plan = make_plan(std::move(graph), cpu_target());
+  plan->buckets = {{.entries = {{y, 16}}, .elements = 19}};
   check_plan(*plan);
   plan->buckets[0].elements = 18;
   EXPECT_THAT(error_of([&] { check_plan(*plan); }), HasSubstr("smaller than what stands in it"));
-  plan->buckets[0] = {.places = {{y, 0}, {y, 16}}, .elements = 32};
-  EXPECT_THAT(error_of([&] { check_plan(*plan); }), HasSubstr("no place of its own"));
-  plan->buckets[0] = {.places = {{plan->graph.states[0].exit, 0}}, .elements = 16};
-  EXPECT_THAT(error_of([&] { check_plan(*plan); }), HasSubstr("no place of its own"));
+  plan->buckets[0] = {.entries = {{y, 0}, {y, 16}}, .elements = 32};
+  EXPECT_THAT(error_of([&] { check_plan(*plan); }), HasSubstr("no memory of its own"));
+  plan->buckets[0] = {.entries = {{plan->graph.states[0].exit, 0}}, .elements = 16};
+  EXPECT_THAT(error_of([&] { check_plan(*plan); }), HasSubstr("no memory of its own"));
 }
 
 TEST(Lower, AnOpThatNobodyKnowsIsNamedWithItsLine) {
