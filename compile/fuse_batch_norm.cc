@@ -282,6 +282,7 @@ class NormFuser {
     Node made;
     made.schema = &op_table().get("p.batch_norm_relu_grad");
     made.attrs = old.attrs;
+    made.decided = old.decided;
     for (const char* slot : {"X", "Scale", "Bias", "SavedMean", "SavedVariance"}) {
       made.ins.push_back(slot_operand(old, slot));
     }

@@ -34,6 +34,12 @@ void replace_operand(Node& node, int from, int to) {
   for (Node& member : node.members) replace_operand(member, from, to);
 }
 
+void set_on_device(Node& node, bool on_device) {
+  node.on_device = on_device;
+  for (Node& part : node.parts) set_on_device(part, on_device);
+  for (Node& member : node.members) set_on_device(member, on_device);
+}
+
 // One graph; those of its sub-blocks have placers of their own.
 class Placer {
  public:
@@ -47,8 +53,16 @@ class Placer {
   void run() {
     std::vector<Node> nodes = std::move(graph_.nodes);
     graph_.nodes.clear();
+    origins_.assign(graph_.values.size(), nullptr);
+    for (const Node& node : nodes) {
+      for (const auto* values : {&node.ins, &node.outs}) {
+        for (int value : *values) {
+          if (value >= 0 && !origins_[value]) origins_[value] = node.origin;
+        }
+      }
+    }
     for (Node& node : nodes) {
-      node.on_device = runs_on_device(node);
+      set_on_device(node, runs_on_device(node));
       fetch_operands(node);
       for (Region& region : node.regions) place_region(node, region);
       place_results(node);
@@ -158,10 +172,7 @@ class Placer {
     copy.ins = {value};
     copy.in_counts = {1};
     copy.out_counts = {1};
-    const int writer = graph_.values[value].node;
-    copy.origin = writer >= 0 && static_cast<size_t>(writer) < graph_.nodes.size()
-                      ? graph_.nodes[writer].origin
-                      : graph_.origin;
+    copy.origin = value < static_cast<int>(origins_.size()) ? origins_[value] : graph_.origin;
     const int made = graph_.add_value(info(value));
     graph_.values[made].on_device = device;
     copy.outs = {made};
@@ -215,9 +226,9 @@ class Placer {
         keepers_.emplace(std::pair(&graph_, value), &inner);
       }
     }
-    for (size_t i = 0; i < region.writes.size(); ++i) {
-      graph_.values[region.writes[i]].on_device = inner.values[inner.kept[i]].on_device;
-    }
+    // A block that does not run leaves nothing, and nothing cannot be copied: what it leaves is
+    // brought to the host when it has run, unless it takes an operand's slot.
+    for (int value : region.writes) graph_.values[value].on_device = false;
     for (const Region::Port& port : region.ports) {
       if (port.to < 0 || !is_memory(info(port.to))) continue;
       const int last = port.last < 0 ? -1 : inner.kept[port.last];
@@ -240,6 +251,7 @@ class Placer {
   Graph& graph_;
   const DeviceKernels& kernels_;
   Keepers& keepers_;
+  std::vector<std::shared_ptr<const Origin>> origins_;  // by value: its writer's, or a reader's
   std::map<int, bool> homes_;  // by entry and exit of a state: on the device
   std::map<int, int> copies_;  // by value: the same on the other side
 };

@@ -174,6 +174,7 @@ void GradList::differentiate_sub_block(const Op& op) {
     path = find_path(body.ops(), begun, {}, no_grad);
     reached = inputs_of(path);
     for (const Border::Handed& handed : border.handed) {
+      if (handed.written.empty() || handed.read.empty()) continue;
       if (reached.contains(handed.read) && !no_grad.contains(handed.read)) {
         begun.insert(handed.written);
       }

@@ -186,7 +186,8 @@ void Pruner::walk_sub_blocks(const Op& op, NameSet& needed) {
         const OpSchema* row = op_table().find(op.type());
         if (row && row->border_rule()) {
           for (const auto& [written, read] : row->border_rule()(op).handed) {
-            need(inside, {written, read});
+            if (!written.empty()) need(inside, {written});
+            if (!read.empty()) need(inside, {read});
           }
         }
         walk(inner, std::move(inside));

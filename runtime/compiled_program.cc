@@ -91,10 +91,10 @@ void CompiledProgram::with_data_parallel(const DataParallel& options) {
     if (place.kind != options.places.front().kind) {
       throw Error("places mixes devices of different kinds").fix("give places of one kind");
     }
-    if (place.kind != DeviceKind::cpu) {
+    if (place.kind != DeviceKind::cpu && options.places.size() > 1) {
       throw Error(ErrorKind::unimplemented,
-                  cat("this build runs on CPU only, not on ", to_string(place)))
-          .fix("use places=[CPUPlace()] * n");
+                  cat("several replicas on ", to_string(place), " cannot be run yet"))
+          .fix("give one GPU, or places=[CPUPlace()] * n");
     }
   }
   if (options.share_vars_from && !options.share_vars_from->is_data_parallel()) {

@@ -340,7 +340,8 @@ std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
 
   std::unique_ptr<Frame> frame = compiled->take(scope.id());
   for (size_t i = 0; i < compiled->feed_names.size(); ++i) {
-    frame->feed(i, given->at(compiled->feed_names[i]).on_host());
+    const Tensor& fed = given->at(compiled->feed_names[i]);
+    in_host_memory(fed.place()) ? frame->feed(i, fed) : frame->feed(i, fed.on_host());
   }
   const size_t binds_before = frame->binding().bind_count();
   std::vector<Variable> results;

@@ -124,16 +124,14 @@ void Frame::run_instruction(int index) {
   const auto start =
       timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
   try {
+    if (!instruction.waits.empty()) wait_for_others(instruction);
     if (!bound.alias) {
       KernelArgs args;
       args.ins = bound.ins.data();
       args.outs = bound.outs.data();
       args.scratch = placement_.scratch(index, bound);
       args.run = this;
-      if (plan_.has_queues) {
-        wait_for_others(instruction);
-        args.queue = top_->queues_->of(instruction.runner);
-      }
+      if (plan_.has_queues) args.queue = top_->queues_->of(instruction.runner);
       const bool packed = bound.keeps_scratch && placement_.is_packed(index);
       const auto run = [&](const BoundKernel& phase) {
         if (!packed || phase.packs < 0) run_phase(phase, bound.cut, args);

@@ -143,8 +143,11 @@ Border recurrent_border(const Op& op) {
                 .inputs = {{"inputs", op.input("inputs"), op.input("inputs")},
                            {"initial_states", op.input("initial_states"), before},
                            {"parameters", op.input("parameters"), op.input("parameters")}}};
-  for (size_t i = 0; i < before.size() && i < after.size(); ++i) {
-    border.handed.push_back({after[i], before[i]});
+  const auto name_at = [](const Names& names, size_t i) {
+    return i < names.size() ? names[i] : std::string();
+  };
+  for (size_t i = 0; i < std::max(before.size(), after.size()); ++i) {
+    border.handed.push_back({name_at(after, i), name_at(before, i)});
   }
   return border;
 }

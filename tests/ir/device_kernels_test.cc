@@ -30,14 +30,14 @@ std::string error_text(const std::function<void()>& action) {
 
 TEST(DeviceKernels, OfTheCpuStandInTheRow) {
   const OpSchema& row = op_table().get("p.add");
-  EXPECT_EQ(&kernels_for(row, Device::cpu), &row.kernels());
+  EXPECT_EQ(&kernels_for(row, DeviceKind::cpu), &row.kernels());
   EXPECT_FALSE(row.kernels().empty());
-  EXPECT_THAT(error_text([] { set_kernel_source(Device::cpu, [](DeviceKernels&) {}); }),
+  EXPECT_THAT(error_text([] { set_kernel_source(DeviceKind::cpu, [](DeviceKernels&) {}); }),
               HasSubstr("stand in the rows"));
 }
 
 TEST(DeviceKernels, AreTriedInTheOrderInWhichTheyWereAdded) {
-  DeviceKernels kernels(Device::cuda);
+  DeviceKernels kernels(DeviceKind::cuda);
   const OpSchema& add = op_table().get("p.add");
   kernels.add(add, named("fast"));
   kernels.add(add, named("plain"));
@@ -50,38 +50,38 @@ TEST(DeviceKernels, AreTriedInTheOrderInWhichTheyWereAdded) {
 // One story, because a kind has one source in a process.
 TEST(DeviceKernels, ComeFromTheKindsSourceAtFirstUse) {
   const OpSchema& softmax = op_table().get("softmax_grad");
-  EXPECT_THAT(error_text([&] { kernels_for(softmax, Device::cuda); }),
-              HasSubstr("there are no kernels for gpu"));
+  EXPECT_THAT(error_text([&] { kernels_for(softmax, DeviceKind::cuda); }),
+              HasSubstr("no GPU can be used"));
 
   std::atomic<int> asked{0};
   bool broken = true;
-  set_kernel_source(Device::cuda, [&](DeviceKernels& kernels) {
+  set_kernel_source(DeviceKind::cuda, [&](DeviceKernels& kernels) {
     ++asked;
-    EXPECT_EQ(kernels.kind(), Device::cuda);
+    EXPECT_EQ(kernels.kind(), DeviceKind::cuda);
     kernels.add(softmax, named("made up"));
     kernels.facts.lanes = 32;
     if (broken) throw Error("the library is broken");
   });
   EXPECT_EQ(asked, 0);
-  EXPECT_THAT(error_text([] { set_kernel_source(Device::cuda, [](DeviceKernels&) {}); }),
+  EXPECT_THAT(error_text([] { set_kernel_source(DeviceKind::cuda, [](DeviceKernels&) {}); }),
               HasSubstr("the kernels of gpu have a source already"));
 
-  EXPECT_THAT(error_text([&] { kernels_for(softmax, Device::cuda); }),
+  EXPECT_THAT(error_text([&] { kernels_for(softmax, DeviceKind::cuda); }),
               HasSubstr("the library is broken"));
   broken = false;
 
   std::vector<const std::vector<Kernel>*> found(8);
   std::vector<std::thread> threads;
   for (auto& mine : found) {
-    threads.emplace_back([&] { mine = &kernels_for(softmax, Device::cuda); });
+    threads.emplace_back([&] { mine = &kernels_for(softmax, DeviceKind::cuda); });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(asked, 2);
   for (const auto* mine : found) EXPECT_EQ(mine, found[0]);
   ASSERT_EQ(found[0]->size(), 1u) << "what the broken source left is gone";
   EXPECT_EQ(found[0]->front().name, "made up");
-  EXPECT_EQ(device_kernels(Device::cuda).facts.lanes, 32);
-  EXPECT_TRUE(kernels_for(op_table().get("softmax"), Device::cuda).empty());
+  EXPECT_EQ(device_kernels(DeviceKind::cuda).facts.lanes, 32);
+  EXPECT_TRUE(kernels_for(op_table().get("softmax"), DeviceKind::cuda).empty());
 }
 
 // ---- where they run

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <optional>
 #include <set>
 
 #include "compile/pipeline.h"
@@ -72,45 +71,6 @@ class OpSteps {
   std::map<std::string, size_t> calls_;  // op -> the most of its steps
   int steps_ = 0;
 };
-
-// Ops that take SelectedRows too, by the slot.
-const std::map<std::string, std::set<std::string>> kTakeRows = {
-    {"Grad", {"adagrad", "adam", "lamb", "momentum", "rmsprop", "sgd"}},
-    {"X", {"clip", "clip_by_norm", "isfinite", "isinf", "isnan", "scale", "sum"}}};
-
-// The call with three rows there, one of them named twice.
-std::optional<OpCall> of_rows(OpCall call) {
-  for (const auto& [slot, ops] : kTakeRows) {
-    if (!ops.contains(call.type)) continue;
-    const Tensor dense = call.inputs.at(slot).front();
-    Shape shape = dense.shape();
-    const int64_t height = shape.at(0);
-    shape[0] = 3;
-    call.inputs.erase(slot);
-    call.sparse_inputs[slot] = {.rows = {height - 1, 0, height - 1},
-                                .height = height,
-                                .value = filled(dense.dtype(), shape, 0.5)};
-    return call;
-  }
-  return std::nullopt;
-}
-
-// Of the table's samples, and where it has none, those of op_calls.h.
-std::vector<OpCall> calls_of(const OpSchema& row) {
-  std::vector<OpCall> calls;
-  for (size_t rule = 0; rule < row.samples().size(); ++rule) {
-    Draw draw(rule + 1);
-    const OpSample sample = row.samples()[rule](draw);
-    calls.push_back({.type = row.type(),
-                     .inputs = sample.inputs,
-                     .attrs = sample.attrs,
-                     .out_counts = sample.out_counts});
-  }
-  for (const OpCall& call : calls_without_samples()) {
-    if (call.type == row.type()) calls.push_back(call);
-  }
-  return calls;
-}
 
 TEST(OpSteps, AskForNoMemory) {
   OpSteps steps;

@@ -42,6 +42,7 @@ class KernelRunner {
     uint64_t process_seed() const override { return 1; }
     uint64_t iteration() const override { return 0; }
     StreamOffset stream_offset() const override { return {}; }
+    std::function<void(Error&)> error_context() const override { return nullptr; }
     Scope variables;
   };
 

@@ -69,9 +69,9 @@ class Seen {
     const SelectedRows& rows = from.rows();
     to.rows().height = rows.height;
     to.rows().value = tensor(device, rows.value);
-    to.rows().rows = RowNumbers::adopt(Buffer::adopt(device.reach(rows.rows.address()),
-                                                     rows.rows.size() * sizeof(int64_t), nullptr),
-                                       rows.rows.size());
+    to.rows().rows = RowNumbers(Buffer::adopt(device.reach(rows.rows.address()),
+                                              rows.rows.size() * sizeof(int64_t), nullptr),
+                                rows.rows.size());
   }
 
   std::vector<Variable> views_;
