@@ -1,3 +1,4 @@
+// Deals a training graph out: forward and backward to every replica, the update to one.
 #include "compile/data_parallel.h"
 
 #include <algorithm>

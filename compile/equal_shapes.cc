@@ -1,3 +1,4 @@
+// Follows the first extent of every value through the graph, by the traits of the rows.
 #include "compile/equal_shapes.h"
 
 #include <set>

@@ -1,3 +1,4 @@
+// Building, viewing and printing of graphs.
 #include "compile/graph.h"
 
 #include <string>

@@ -1,3 +1,4 @@
+// Checks one graph, and those of its sub-blocks, against the rows of its nodes.
 #include "compile/graph_check.h"
 
 #include <set>

@@ -1,3 +1,4 @@
+// Writes graphs in the language of Graphviz and lets `dot` draw them.
 #include "compile/graphviz.h"
 
 #include <spawn.h>

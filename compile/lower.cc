@@ -1,3 +1,4 @@
+// Names to versions, op by op: reads, writes, states, and the node or body of each op.
 #include "compile/lower.h"
 
 #include <algorithm>

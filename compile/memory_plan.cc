@@ -1,3 +1,4 @@
+// First fit of intervals into one arena, in several orders, and the check of the result.
 #include "compile/memory_plan.h"
 
 #include <algorithm>

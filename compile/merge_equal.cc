@@ -1,3 +1,4 @@
+// Nodes with equal signatures become one: the text of a node says all that it computes.
 #include <algorithm>
 #include <map>
 #include <sstream>

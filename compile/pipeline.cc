@@ -1,3 +1,4 @@
+// The order of the passes, and the loop that runs and checks them.
 #include "compile/pipeline.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Decides the slot of every value, the segments, and how long each slot is needed.
 #include "compile/plan.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Drops nodes whose results nobody can see.
 #include "compile/passes.h"
 
 namespace trireme {

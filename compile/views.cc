@@ -1,3 +1,4 @@
+// Finds results that share memory with an operand, and proves by replay that none is lost by it.
 #include "compile/views.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Writes a forward body again and walks its primitives backwards by their rules.
 #include "compile/vjp.h"
 
 #include <map>

@@ -40,13 +40,13 @@ bool takes_winograd(const ConvSizes& s) {
   return fits(s.image_channels) && fits(s.map_channels) && winograd_slices(s) >= 2;
 }
 
-int conv_slices(const ConvSizes& s, ConvPass pass) {
+int conv_slices(const ConvSizes& s, ConvResult wanted) {
   int64_t slices = takes_winograd(s) ? winograd_slices(s) : kMostSlices;
-  if (pass != ConvPass::filter && !takes_winograd(s)) {
+  if (wanted != ConvResult::filter && !takes_winograd(s)) {
     // Every slice reads the whole filter: with few pixels that is most of its time.
     slices = std::max<int64_t>(2, s.batch * map_pixels(s) / kPixelsPerFilter);
   }
-  if (pass == ConvPass::filter && !takes_winograd(s)) {
+  if (wanted == ConvResult::filter && !takes_winograd(s)) {
     // Every slice writes a filter gradient of its own, which costs as much as some 256 pixels.
     slices = std::max<int64_t>(2, s.batch * map_pixels(s) / 1024);
   }

@@ -1,3 +1,4 @@
+// Filter gradients tap by tap: one product per element of the window.
 #include "cpu/conv_taps.h"
 
 #include <algorithm>

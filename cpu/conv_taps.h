@@ -11,7 +11,7 @@ namespace trireme {
 // channels. By sizes alone, as takes_winograd().
 bool takes_taps(const ConvSizes& sizes);
 
-// The pass ConvPass::filter. Each tap sums over the pixels where it lies inside the image: a
+// ConvResult::filter. Each tap sums over the pixels where it lies inside the image: a
 // direct convolution multiplies the padding as well, makes one gradient per slice of the batch and
 // adds them up. Only where takes_taps().
 std::unique_ptr<OnednnConv> make_conv_taps(const ConvSizes& sizes);

@@ -37,7 +37,7 @@ struct ConvSizes {
   bool winograd = true;  // may be chosen, by the rule below
 };
 
-enum class ConvPass {
+enum class ConvResult {
   map,     // from image and filter: conv2d
   image,   // from map and filter: the gradient of its input, or the transposed convolution
   filter,  // from image and map: the gradient of its filter
@@ -46,25 +46,25 @@ enum class ConvPass {
 // What every number of a map gets behind its sum: its channel's bias, and the relu of that.
 enum class ConvBehind { nothing, bias, bias_and_relu };
 
-// Whether the sizes go to Winograd's algorithm, and into how many slices of the batch a pass is
+// Whether the sizes go to Winograd's algorithm, and into how many slices of the batch it is
 // cut. By sizes alone: what is fastest was measured beforehand.
 bool takes_winograd(const ConvSizes& sizes);
-int conv_slices(const ConvSizes& sizes, ConvPass pass);
+int conv_slices(const ConvSizes& sizes, ConvResult wanted);
 
-// One pass of a convolution in three phases; each phase needs all of the one before it. Tensors are
-// plain: images in the layout of the sizes, the filter [groups * map_channels, image_channels, h,
-// w].
+// One result of a convolution in three phases; each phase needs all of the one before it. Tensors
+// are plain: images in the layout of the sizes, the filter [groups * map_channels, image_channels,
+// h, w].
 class OnednnConv {
  public:
   // Null, with the reason, when the library has only its reference loop for these sizes. Only
-  // ConvPass::map has something behind it.
-  static std::unique_ptr<OnednnConv> make(const ConvSizes& sizes, ConvPass pass,
+  // ConvResult::map has something behind it.
+  static std::unique_ptr<OnednnConv> make(const ConvSizes& sizes, ConvResult wanted,
                                           std::string* why_not,
                                           ConvBehind behind = ConvBehind::nothing);
   virtual ~OnednnConv() = default;
 
   struct Tensors {
-    float *image = nullptr, *map = nullptr, *filter = nullptr;  // the pass's result is written
+    float *image = nullptr, *map = nullptr, *filter = nullptr;  // the wanted one is written
     const float* bias = nullptr;                                // read where adds_bias()
   };
   virtual const char* algorithm() const = 0;  // "direct", "winograd" or "taps"

@@ -11,7 +11,7 @@
 #include <type_traits>
 
 #include "cpu/conv_taps.h"
-#include "cpu/onednn_conv_pass.h"
+#include "cpu/onednn_conv_request.h"
 #include "cpu/vectorised.h"
 
 namespace trireme {
@@ -19,7 +19,8 @@ namespace {
 
 using namespace onednn;
 
-// How one tensor of a pass gets from the user's plain memory to the library's layout or back.
+// How one tensor of a convolution gets from the user's plain memory to the library's layout or
+// back.
 class Blocked {
  public:
   Blocked() = default;
@@ -83,9 +84,9 @@ class Conv : public OnednnConv {
     const MakingTime time;
     slices_.clear();
   }
-  Conv(const ConvSizes& sizes, ConvPass pass, std::vector<Slice> slices, const Desc& filter)
+  Conv(const ConvSizes& sizes, ConvResult wanted, std::vector<Slice> slices, const Desc& filter)
       : sizes_(sizes),
-        pass_(pass),
+        wanted_(wanted),
         slices_(std::move(slices)),
         partial_(aligned(filter.get_size())) {
     const memory::dims dims = filter.dims();
@@ -93,7 +94,7 @@ class Conv : public OnednnConv {
     in_squares_ = sizes.groups == 1 && dims[0] % kSide == 0 && dims[1] % kSide == 0 &&
                   dims[2] * dims[3] <= kMostTaps &&
                   filter == Desc(dims, memory::data_type::f32, Tag::OIhw16i16o);
-    if (plain == filter && (pass != ConvPass::filter || slices_.size() == 1)) return;
+    if (plain == filter && (wanted != ConvResult::filter || slices_.size() == 1)) return;
     const int64_t block = outer_block(filter);
     const int64_t blocks = block == 0 ? 1 : (dims[0] + block - 1) / block;
     const int64_t pieces = std::clamp<int64_t>(
@@ -122,11 +123,11 @@ class Conv : public OnednnConv {
       if (made == reorders.end()) {
         const Desc part_of_plain = pieces == 1 ? plain : plain.submemory_desc(extent, offset),
                    part = pieces == 1 ? filter : filter.submemory_desc(extent, offset);
-        made =
-            reorders
-                .emplace(extent[0], pass == ConvPass::filter ? reorder_recipe(part, part_of_plain)
-                                                             : reorder_recipe(part_of_plain, part))
-                .first;
+        made = reorders
+                   .emplace(extent[0], wanted == ConvResult::filter
+                                           ? reorder_recipe(part, part_of_plain)
+                                           : reorder_recipe(part_of_plain, part))
+                   .first;
       }
       piece.reorder = made->second.call();
       pieces_.push_back(std::move(piece));
@@ -136,14 +137,14 @@ class Conv : public OnednnConv {
   const char* algorithm() const override { return takes_winograd(sizes_) ? "winograd" : "direct"; }
   size_t scratch() const override {
     if (pieces_.empty()) return 0;
-    return pass_ == ConvPass::filter ? partial_ * slices_.size() : partial_;
+    return wanted_ == ConvResult::filter ? partial_ * slices_.size() : partial_;
   }
   int filter_pieces() const override {
-    return pass_ == ConvPass::filter ? 0 : static_cast<int>(pieces_.size());
+    return wanted_ == ConvResult::filter ? 0 : static_cast<int>(pieces_.size());
   }
   int slices() const override { return static_cast<int>(slices_.size()); }
   int sum_pieces() const override {
-    return pass_ == ConvPass::filter ? static_cast<int>(pieces_.size()) : 0;
+    return wanted_ == ConvResult::filter ? static_cast<int>(pieces_.size()) : 0;
   }
 
   void pack_filter(int index, const Tensors& tensors, std::byte* scratch) override {
@@ -220,7 +221,8 @@ class Conv : public OnednnConv {
 
   void* filter_of(int slice, const Tensors& tensors, std::byte* scratch) const {
     if (pieces_.empty()) return tensors.filter;
-    return pass_ == ConvPass::filter ? scratch + static_cast<size_t>(slice) * partial_ : scratch;
+    return wanted_ == ConvResult::filter ? scratch + static_cast<size_t>(slice) * partial_
+                                         : scratch;
   }
 
   // The layout that most filter gradients come in: squares of 16 input and 16 output channels, one
@@ -260,62 +262,63 @@ class Conv : public OnednnConv {
   }
 
   ConvSizes sizes_;
-  ConvPass pass_;
+  ConvResult wanted_;
   bool in_squares_ = false;
   std::vector<Slice> slices_;
   size_t partial_;  // bytes of one filter in the library's layout
   std::vector<FilterPiece> pieces_;
 };
 
-std::unique_ptr<OnednnConv> make_conv(const ConvSizes& s, ConvPass kind, ConvBehind behind,
+std::unique_ptr<OnednnConv> make_conv(const ConvSizes& s, ConvResult kind, ConvBehind behind,
                                       bool as_given, std::string* why_not) {
   const OneThread one;
   const auto f32 = memory::data_type::f32;
   const Tag image = given_layout(s, s.image_block), map = given_layout(s, s.map_block);
   const int count = conv_slices(s, kind);
   std::vector<Conv::Slice> slices;
-  std::map<int64_t, Pass> passes;  // by length
+  std::map<int64_t, LibraryConv> asked;  // by length
   Desc filter;
   for (int i = 0; i < count; ++i) {
     const int64_t first = s.batch * i / count, last = s.batch * (i + 1) / count;
-    auto made = passes.find(last - first);  // asking the library takes time, also the second time
-    if (made == passes.end()) {
-      const PassRequest request{.kind = kind,
+    auto made = asked.find(last - first);  // asking the library takes time, also the second time
+    if (made == asked.end()) {
+      const ConvRequest request{.kind = kind,
                                 .images = last - first,
                                 .winograd = takes_winograd(s),
                                 .as_given = as_given,
                                 .behind = behind};
-      made = passes.emplace(last - first, make_pass(s, request)).first;
+      made = asked.emplace(last - first, ask_library(s, request)).first;
     }
-    const Pass& pass = made->second;
-    if (is_reference(pass.implementation.c_str())) {
+    const LibraryConv& found = made->second;
+    if (is_reference(found.implementation.c_str())) {
       if (why_not) *why_not = "oneDNN has only its reference loop for these sizes";
       return nullptr;
     }
     // Slices share the packed filter, and their gradients are added element by element.
-    if (i > 0 && pass.filter != filter) {
+    if (i > 0 && found.filter != filter) {
       if (why_not) *why_not = "oneDNN lays the filter out differently for slices of other lengths";
       return nullptr;
     }
-    filter = pass.filter;
-    const bool filter_last = kind == ConvPass::filter;
-    const int image_argument = kind == ConvPass::image ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC;
-    const int map_argument = kind == ConvPass::map ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST;
+    filter = found.filter;
+    const bool filter_last = kind == ConvResult::filter;
+    const int image_argument = kind == ConvResult::image ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC;
+    const int map_argument = kind == ConvResult::map ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST;
     Conv::Slice slice;
     slice.first = first;
     std::vector<std::pair<int, Desc>> operands{
-        {image_argument, pass.image},
-        {map_argument, pass.map},
-        {filter_last ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, pass.filter},
-        {DNNL_ARG_SCRATCHPAD, pass.scratchpad}};
-    slice.adds_bias = pass.adds_bias;
-    if (pass.adds_bias) {
+        {image_argument, found.image},
+        {map_argument, found.map},
+        {filter_last ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, found.filter},
+        {DNNL_ARG_SCRATCHPAD, found.scratchpad}};
+    slice.adds_bias = found.adds_bias;
+    if (found.adds_bias) {
       operands.emplace_back(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, bias_layout(s));
     }
-    slice.call = Call(pass.primitive, operands);
-    slice.image = Blocked(Desc(pass.image.dims(), f32, image), pass.image, kind == ConvPass::image);
-    slice.map = Blocked(Desc(pass.map.dims(), f32, map), pass.map, kind == ConvPass::map);
-    slice.scratchpad = pass.scratchpad.get_size();
+    slice.call = Call(found.primitive, operands);
+    slice.image =
+        Blocked(Desc(found.image.dims(), f32, image), found.image, kind == ConvResult::image);
+    slice.map = Blocked(Desc(found.map.dims(), f32, map), found.map, kind == ConvResult::map);
+    slice.scratchpad = found.scratchpad.get_size();
     slices.push_back(std::move(slice));
   }
   return std::make_unique<Conv>(s, kind, std::move(slices), filter);
@@ -325,17 +328,17 @@ std::unique_ptr<OnednnConv> make_conv(const ConvSizes& s, ConvPass kind, ConvBeh
 
 double onednn_making_ms() { return static_cast<double>(making_ns.load()) * 1e-6; }
 
-std::unique_ptr<OnednnConv> OnednnConv::make(const ConvSizes& s, ConvPass pass,
+std::unique_ptr<OnednnConv> OnednnConv::make(const ConvSizes& s, ConvResult wanted,
                                              std::string* why_not, ConvBehind behind) {
   const MakingTime time;
   if (s.batch == 0) {
     if (why_not) *why_not = "the batch is empty";
     return nullptr;
   }
-  if (pass == ConvPass::filter && takes_taps(s)) return make_conv_taps(s);
+  if (wanted == ConvResult::filter && takes_taps(s)) return make_conv_taps(s);
   const auto attempt = [&](bool as_given) -> std::unique_ptr<OnednnConv> {
     try {
-      return make_conv(s, pass, behind, as_given, why_not);
+      return make_conv(s, wanted, behind, as_given, why_not);
     } catch (const dnnl::error& e) {
       if (e.status != dnnl_unimplemented) throw InternalError(std::string("oneDNN: ") + e.what());
       if (why_not) *why_not = "oneDNN has no kernel for these sizes";
@@ -355,7 +358,8 @@ std::unique_ptr<OnednnConv> OnednnConv::make(const ConvSizes& s, ConvPass pass,
 namespace trireme {
 
 double onednn_making_ms() { return 0; }
-std::unique_ptr<OnednnConv> OnednnConv::make(const ConvSizes&, ConvPass, std::string*, ConvBehind) {
+std::unique_ptr<OnednnConv> OnednnConv::make(const ConvSizes&, ConvResult, std::string*,
+                                             ConvBehind) {
   throw InternalError("a convolution on oneDNN was chosen, and oneDNN is not built in");
 }
 

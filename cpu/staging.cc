@@ -1,3 +1,4 @@
+// Copies of operands into layouts that loops read well, eight by eight numbers at a time.
 #include "cpu/staging.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Threads that wait for work by spinning a little and then sleeping; each has a share of the parts.
 #include "cpu/team.h"
 
 #include <pthread.h>
@@ -34,7 +35,7 @@ bool spin_while(Waiting waiting) {
 
 }  // namespace
 
-Team::Team(int threads) : stretches_(new Stretch[static_cast<size_t>(std::max(threads, 1))]) {
+Team::Team(int threads) : shares_(new Share[static_cast<size_t>(std::max(threads, 1))]) {
   for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { serve(i); });
 }
 
@@ -45,7 +46,7 @@ Team::~Team() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-// A part of the member's stretch, its first if it is the taker's own, else its last; -1: none left.
+// A part of the member's share, its first if it is the taker's own, else its last; -1: none left.
 int Team::take(int member, uint64_t job, bool own) {
   const uint64_t round = job >> 32;
   const auto parts = static_cast<int64_t>(job & 0xffffffff);
@@ -54,7 +55,7 @@ int Team::take(int member, uint64_t job, bool own) {
   };
   const int64_t begin = parts * member / size(), end = parts * (member + 1) / size();
   if (begin == end) return -1;
-  std::atomic<uint64_t>& open = stretches_[static_cast<size_t>(member)].open;
+  std::atomic<uint64_t>& open = shares_[static_cast<size_t>(member)].open;
   uint64_t seen = open.load(std::memory_order_acquire);
   for (;;) {
     const bool begun = seen >> 32 == round;
@@ -100,7 +101,7 @@ void Team::serve(int member) {
 }
 
 void Team::run(int parts, const std::function<void(int)>& work) {
-  constexpr int kMostParts = 0xffff;  // that fit into a stretch's word
+  constexpr int kMostParts = 0xffff;  // that fit into a share's word
   if (parts > kMostParts) {
     for (int first = 0; first < parts; first += kMostParts) {
       run(std::min(parts - first, kMostParts), [&](int part) { work(first + part); });

@@ -24,15 +24,15 @@ class Team {
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Runs work(0) .. work(parts - 1), each once; returns when all are done. A member begins with its
-  // own stretch of the parts, the same one each time, so that what it left in its core's cache is
+  // own share of the parts, the same one each time, so that what it left in its core's cache is
   // there when the next job comes; done with those, it helps the others from behind. The first
   // exception is thrown again here. Not to be called from inside work.
   void run(int parts, const std::function<void(int)>& work);
 
  private:
-  // The parts of a member's stretch that nobody has taken: round, first and last in one word.
+  // The parts of a member's share that nobody has taken: round, first and last in one word.
   // It is of an earlier round until somebody takes the first part of this one.
-  struct alignas(64) Stretch {
+  struct alignas(64) Share {
     std::atomic<uint64_t> open{0};
   };
 
@@ -41,8 +41,8 @@ class Team {
   int take(int member, uint64_t job, bool own);
 
   std::vector<std::thread> workers_;
-  std::unique_ptr<Stretch[]> stretches_;  // by member
-  std::atomic<uint32_t> round_{0};        // raised for every job; sleeping workers watch it
+  std::unique_ptr<Share[]> shares_;  // by member
+  std::atomic<uint32_t> round_{0};   // raised for every job; sleeping workers watch it
   std::atomic<bool> stop_{false};
   std::atomic<uint64_t> job_{0};  // round and number of parts
   // Read by whoever has taken a part: the job cannot end before that part is done.

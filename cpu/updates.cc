@@ -1,3 +1,4 @@
+// The loops behind the steps of optimizers, compiled for every vector width.
 #include "cpu/updates.h"
 
 #include <cmath>

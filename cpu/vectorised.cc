@@ -1,3 +1,4 @@
+// Asks the processor how wide its vectors are.
 #include "cpu/vectorised.h"
 
 namespace trireme {

@@ -1,3 +1,4 @@
+// Names of what a slice of a variable is for.
 #include "ir/distributed.h"
 
 namespace trireme {

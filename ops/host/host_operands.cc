@@ -1,3 +1,4 @@
+// Copies, zeros and sums of operands that host ops hold as variables.
 #include "ops/host/host_operands.h"
 
 #include <cstring>

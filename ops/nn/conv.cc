@@ -308,8 +308,8 @@ std::optional<BoundKernel> onednn_forward(const KernelSite& site, const Kind& ki
     at.sums = bias_of(site, conv, kind);
   }
   BoundKernel made;
-  const ConvPass pass = kind.transposed ? ConvPass::image : ConvPass::map;
-  if (!add_conv_phases(conv.shape, pass, at, made, why_not)) return std::nullopt;
+  const ConvResult wanted = kind.transposed ? ConvResult::image : ConvResult::map;
+  if (!add_conv_phases(conv.shape, wanted, at, made, why_not)) return std::nullopt;
   return made;
 }
 
@@ -325,14 +325,14 @@ std::optional<BoundKernel> onednn_backward(const KernelSite& site, const Kind& k
     const ConvOperands at{.image = kind.transposed ? grad : result,
                           .map = kind.transposed ? result : grad,
                           .filter = filter};
-    const ConvPass pass = kind.transposed ? ConvPass::map : ConvPass::image;
-    if (!add_conv_phases(conv.shape, pass, at, made, why_not)) return std::nullopt;
+    const ConvResult wanted = kind.transposed ? ConvResult::map : ConvResult::image;
+    if (!add_conv_phases(conv.shape, wanted, at, made, why_not)) return std::nullopt;
   }
   if (site.wants("Filter@GRAD")) {
     const ConvOperands at{.image = kind.transposed ? grad : input,
                           .map = kind.transposed ? input : grad,
                           .filter = site.out_position("Filter@GRAD")};
-    if (!add_conv_phases(conv.shape, ConvPass::filter, at, made, why_not)) return std::nullopt;
+    if (!add_conv_phases(conv.shape, ConvResult::filter, at, made, why_not)) return std::nullopt;
   }
   if (site.schema().find_output("Bias@GRAD") && site.wants("Bias@GRAD")) {
     const auto sum = [shape = bias_of(site, conv, kind), grad,

@@ -1,3 +1,4 @@
+// Makes oneDNN's convolutions into phases of a kernel: pack the filter, run slices, add up.
 #include "ops/nn/conv_onednn.h"
 
 #include <algorithm>
@@ -32,27 +33,28 @@ ConvSizes sizes_of(const ConvShape& shape) {
   return sizes;
 }
 
-// The library takes const and non-const operands alike; only the pass's result is written.
+// The library takes const and non-const operands alike; only the wanted one is written.
 float* operand(const KernelArgs& k, int position, bool result) {
   return result ? k.out<float>(position) : const_cast<float*>(k.in<float>(position));
 }
 
 }  // namespace
 
-bool add_conv_phases(const ConvShape& shape, ConvPass pass, const ConvOperands& at,
+bool add_conv_phases(const ConvShape& shape, ConvResult wanted, const ConvOperands& at,
                      BoundKernel& kernel, std::string* why_not) {
-  const ConvBehind behind = at.bias < 0 || pass != ConvPass::map ? ConvBehind::nothing
-                            : at.sums.relu                       ? ConvBehind::bias_and_relu
-                                                                 : ConvBehind::bias;
-  const std::shared_ptr<OnednnConv> conv = OnednnConv::make(sizes_of(shape), pass, why_not, behind);
+  const ConvBehind behind = at.bias < 0 || wanted != ConvResult::map ? ConvBehind::nothing
+                            : at.sums.relu                           ? ConvBehind::bias_and_relu
+                                                                     : ConvBehind::bias;
+  const std::shared_ptr<OnednnConv> conv =
+      OnednnConv::make(sizes_of(shape), wanted, why_not, behind);
   if (!conv) return false;
-  const auto tensors = [at, pass](const KernelArgs& k) {
-    return OnednnConv::Tensors{.image = operand(k, at.image, pass == ConvPass::image),
-                               .map = operand(k, at.map, pass == ConvPass::map),
-                               .filter = operand(k, at.filter, pass == ConvPass::filter),
+  const auto tensors = [at, wanted](const KernelArgs& k) {
+    return OnednnConv::Tensors{.image = operand(k, at.image, wanted == ConvResult::image),
+                               .map = operand(k, at.map, wanted == ConvResult::map),
+                               .filter = operand(k, at.filter, wanted == ConvResult::filter),
                                .bias = at.bias < 0 ? nullptr : k.in<float>(at.bias)};
   };
-  // Passes share the scratch: what one has packed another writes over.
+  // Convolutions of one op share the scratch: what one has packed another writes over.
   if (conv->scratch() > 0) {
     kernel.packs = -1;
     for (BoundKernel& phase : kernel.then) phase.packs = -1;
@@ -78,13 +80,13 @@ bool add_conv_phases(const ConvShape& shape, ConvPass pass, const ConvOperands& 
   }
   const int slices = conv->slices();
   kernel.add(
-      [conv, tensors, slices, pass, batch = shape.batch, sums = at.sums](const KernelArgs& k) {
+      [conv, tensors, slices, wanted, batch = shape.batch, sums = at.sums](const KernelArgs& k) {
         const auto [begin, end] = k.range(slices);
         const OnednnConv::Tensors given = tensors(k);
         for (int64_t i = begin; i < end; ++i) {
           conv->run_slice(static_cast<int>(i), given, k.scratch);
           if (!given.bias || conv->adds_bias(static_cast<int>(i))) continue;
-          add_bias(sums, given.bias, pass == ConvPass::map ? given.map : given.image,
+          add_bias(sums, given.bias, wanted == ConvResult::map ? given.map : given.image,
                    batch * i / slices, batch * (i + 1) / slices);
         }
       },

@@ -1,4 +1,4 @@
-// Convolution passes on oneDNN, as phases of a kernel.
+// Convolutions on oneDNN, as phases of a kernel.
 #pragma once
 
 #include "cpu/onednn.h"
@@ -7,16 +7,16 @@
 
 namespace trireme {
 
-// Which operands of a kernel hold the tensors of one pass; the pass's result is an output, the
+// Which operands of a kernel hold the tensors of a convolution; the wanted one is an output, the
 // others are inputs. With a bias, the result gets it as `sums` says, and its relu.
 struct ConvOperands {
   int image = -1, map = -1, filter = -1, bias = -1;
   ChannelBias sums;
 };
 
-// Appends the pass's phases; false, with the reason, when oneDNN has nothing for it. Two spatial
+// Appends its phases; false, with the reason, when oneDNN has nothing for it. Two spatial
 // axes and float32 only.
-bool add_conv_phases(const ConvShape& shape, ConvPass pass, const ConvOperands& operands,
+bool add_conv_phases(const ConvShape& shape, ConvResult wanted, const ConvOperands& operands,
                      BoundKernel& kernel, std::string* why_not);
 
 }  // namespace trireme

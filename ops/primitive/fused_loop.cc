@@ -1,3 +1,4 @@
+// Plans the registers of one loop of a p.fused node, and runs it tile by tile.
 #include "ops/primitive/fused_loop.h"
 
 #include <algorithm>

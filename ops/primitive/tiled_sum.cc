@@ -1,3 +1,4 @@
+// How a tensor is cut into lines and chunks, and the loops that add lines up.
 #include "ops/primitive/tiled_sum.h"
 
 #include <algorithm>
@@ -68,7 +69,7 @@ void sum_columns(const float* x, int64_t rows, int64_t pitch, Width width, float
 }
 
 // The rows of a line are added in float, then to the sums in double.
-void sum_rows(const float* x, int64_t rows, int64_t columns, int64_t together, double* sums) {
+void sum_lines(const float* x, int64_t rows, int64_t columns, int64_t together, double* sums) {
   const int64_t wide = columns * together;
   for (int64_t first = 0; first < wide; first += kWidest) {
     const int64_t width = std::min(kWidest, wide - first);
@@ -181,9 +182,9 @@ void TiledSum::add(Lines lines, const float* x, double* sums) const {
         *to += sum_row(at, rows);
       } else {
         const int64_t whole = together == 1 ? rows : rows / together;
-        sum_rows(at, whole, columns_, together, to);
+        sum_lines(at, whole, columns_, together, to);
         const int64_t done = whole * together;
-        if (done < rows) sum_rows(at + done * columns_, rows - done, columns_, 1, to);
+        if (done < rows) sum_lines(at + done * columns_, rows - done, columns_, 1, to);
       }
       at += rows * columns_;
     }

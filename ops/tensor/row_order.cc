@@ -1,3 +1,4 @@
+// Finds the rows within a range, and those named repeatedly, without asking for memory each time.
 #include "ops/tensor/row_order.h"
 
 #include <bit>

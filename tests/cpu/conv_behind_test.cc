@@ -45,7 +45,7 @@ ConvSizes behind_sizes(const Windowed& c) {
 }
 
 bool adds_bias(const Windowed& c, ConvBehind behind = ConvBehind::bias_and_relu) {
-  const auto conv = OnednnConv::make(behind_sizes(c), ConvPass::map, nullptr, behind);
+  const auto conv = OnednnConv::make(behind_sizes(c), ConvResult::map, nullptr, behind);
   bool all = conv != nullptr;
   for (int i = 0; all && i < conv->slices(); ++i) all = conv->adds_bias(i);
   return all;
@@ -175,8 +175,8 @@ TEST(ConvBehind, NoBitTellsWhoAddedTheBias) {
     }
     const ConvSizes s = behind_sizes(c);
     const ConvBehind behind = draw(0, 1) ? ConvBehind::bias : ConvBehind::bias_and_relu;
-    const auto bare = OnednnConv::make(s, ConvPass::map, nullptr),
-               whole = OnednnConv::make(s, ConvPass::map, nullptr, behind);
+    const auto bare = OnednnConv::make(s, ConvResult::map, nullptr),
+               whole = OnednnConv::make(s, ConvResult::map, nullptr, behind);
     ASSERT_EQ(bare != nullptr, whole != nullptr);
     bool adds = whole != nullptr;
     for (int i = 0; adds && i < whole->slices(); ++i) adds = whole->adds_bias(i);

@@ -32,7 +32,7 @@ TEST(OnednnConv, TakesTheSizesOfTrainingInAllPasses) {
                                 {32, 512, 2, 512, 3, 1, 1}, {7, 24, 15, 100, 3, 1, 1},
                                 {5, 48, 9, 66, 3, 2, 1},    {1, 16, 10, 16, 3, 1, 1}};
   for (const TrainingConv& c : cases) {
-    for (const ConvPass pass : {ConvPass::map, ConvPass::image, ConvPass::filter}) {
+    for (const ConvResult wanted : {ConvResult::map, ConvResult::image, ConvResult::filter}) {
       ConvSizes sizes = training_sizes(c);
       const auto block = [](int64_t channels) {
         return channels < 16 ? 0 : channels % 16 == 0 ? 16 : channels;
@@ -41,8 +41,8 @@ TEST(OnednnConv, TakesTheSizesOfTrainingInAllPasses) {
         sizes.image_block = blocks ? block(c.channels) : 0;
         sizes.map_block = blocks ? block(c.maps) : 0;
         std::string why_not;
-        EXPECT_NE(OnednnConv::make(sizes, pass, &why_not), nullptr)
-            << cat(c.channels, " channels to ", c.maps, ", pass ", static_cast<int>(pass), ", ",
+        EXPECT_NE(OnednnConv::make(sizes, wanted, &why_not), nullptr)
+            << cat(c.channels, " channels to ", c.maps, ", wanted ", static_cast<int>(wanted), ", ",
                    blocks ? "blocks" : "plain", ": ", why_not);
       }
     }

@@ -1,4 +1,4 @@
-// What the oneDNN adaptor asks the library for: one pass of a convolution over some images.
+// What the oneDNN adaptor asks the library for: one result of a convolution over some images.
 // Included only where the library is there.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace trireme::onednn {
 
-// What the library says of one pass over some images of the batch.
-struct Pass {
+// What the library says of one convolution over some images of the batch.
+struct LibraryConv {
   dnnl::primitive primitive;
   Desc image, map, filter, scratchpad;
   std::string implementation;
@@ -24,12 +24,12 @@ Tag given_layout(const ConvSizes& sizes, int64_t block);
 Desc bias_layout(const ConvSizes& sizes);
 
 // `as_given`: images in blocks are taken as they are, others as the library likes them.
-struct PassRequest {
-  ConvPass kind = ConvPass::map;
+struct ConvRequest {
+  ConvResult kind = ConvResult::map;
   int64_t images = 0;
   bool winograd = false, as_given = false;
   ConvBehind behind = ConvBehind::nothing;
 };
-Pass make_pass(const ConvSizes& sizes, const PassRequest& request);
+LibraryConv ask_library(const ConvSizes& sizes, const ConvRequest& request);
 
 }  // namespace trireme::onednn

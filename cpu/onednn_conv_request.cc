@@ -1,7 +1,7 @@
 // Chooses layouts and implementations among those the library has.
 #ifdef TRIREME_HAVE_ONEDNN
 
-#include "cpu/onednn_conv_pass.h"
+#include "cpu/onednn_conv_request.h"
 
 namespace trireme::onednn {
 namespace {
@@ -72,7 +72,7 @@ bool same_but_post_ops(const Forward& a, const Forward& b) {
          a.dst_desc() == b.dst_desc() && a.weights_desc() == b.weights_desc();
 }
 
-Pass pass_of(const Forward& made, bool adds_bias) {
+LibraryConv library_conv(const Forward& made, bool adds_bias) {
   return {
       dnnl::convolution_forward(made), made.src_desc(),      made.dst_desc(), made.weights_desc(),
       made.scratchpad_desc(),          made.impl_info_str(), adds_bias};
@@ -89,8 +89,8 @@ Desc bias_layout(const ConvSizes& s) {
   return {{1, s.groups * s.map_channels, 1, 1}, memory::data_type::f32, Tag::nchw};
 }
 
-Pass make_pass(const ConvSizes& s, const PassRequest& request) {
-  const ConvPass kind = request.kind;
+LibraryConv ask_library(const ConvSizes& s, const ConvRequest& request) {
+  const ConvResult kind = request.kind;
   const int64_t images = request.images;
   const bool winograd = request.winograd, as_given = request.as_given;
   const auto f32 = memory::data_type::f32;
@@ -119,7 +119,7 @@ Pass make_pass(const ConvSizes& s, const PassRequest& request) {
   const dnnl::convolution_forward::desc asked(dnnl::prop_kind::forward_training, algorithm, image,
                                               filter, map, strides, dilates, begins, ends);
   Forward forward(asked, attr, engine());
-  if (kind == ConvPass::map) {
+  if (kind == ConvResult::map) {
     choose_forward(forward);
     const Desc given(map.dims(), f32, given_layout(s, s.map_block));
     if (request.behind != ConvBehind::nothing && forward.dst_desc() == given &&
@@ -127,11 +127,11 @@ Pass make_pass(const ConvSizes& s, const PassRequest& request) {
       const dnnl::primitive_attr with = post_ops(s, request.behind);
       Forward finishing(asked, with, engine(), /*allow_empty=*/true);
       if (finishing) choose_forward(finishing);
-      if (finishing && same_but_post_ops(forward, finishing)) return pass_of(finishing, true);
+      if (finishing && same_but_post_ops(forward, finishing)) return library_conv(finishing, true);
     }
-    return pass_of(forward, false);
+    return library_conv(forward, false);
   }
-  if (kind == ConvPass::image) {
+  if (kind == ConvResult::image) {
     const dnnl::convolution_backward_data::desc asked_back(algorithm, image, filter, map, strides,
                                                            dilates, begins, ends);
     dnnl::convolution_backward_data::primitive_desc made(asked_back, attr, engine(), forward);
