@@ -1,17 +1,12 @@
 // Between convolutions images keep the layout that the convolution library works in.
 //
-// A convolution's results stand with their channels in blocks (ops/nn/channel_blocks.h); pooling,
+// A convolution's results stand with their channels in blocks (ir/decided.h); pooling,
 // batch_norm and elementwise nodes go on with them so. A value is put back in its plain place just
 // before the first node that needs it there. Without this pass every convolution would lay its
 // operands out by itself, forwards and backwards.
 #include <algorithm>
-#include <set>
 
 #include "compile/passes.h"
-#include "cpu/onednn.h"
-#include "cpu/tile.h"
-#include "cpu/vectorised.h"
-#include "ops/nn/channel_blocks.h"
 
 namespace trireme {
 namespace {
@@ -65,17 +60,18 @@ class Assigner {
 
   bool rewrite(Node& node) {
     if (!node.regions.empty() || !node.shared.empty()) return false;
-    const std::string& type = node.schema->type();
-    if (type == "conv2d" || type == "conv2d_grad") return rewrite_conv(node);
-    if (type == "batch_norm" || type == "batch_norm_grad") {
-      return text_attr(node, "data_layout") != "NHWC" && rewrite_follower(node, "X");
+    const OpTraits& trait = node.schema->trait();
+    if (trait.tile) return rewrite_elementwise(node);
+    switch (trait.images) {
+      case BlockedImages::no:
+        return false;
+      case BlockedImages::any:
+        return rewrite_elementwise(node);
+      case BlockedImages::makes:
+        return text_attr(node, trait.layout_attr) != "NHWC" && rewrite_conv(node);
+      case BlockedImages::follows:
+        return text_attr(node, trait.layout_attr) != "NHWC" && rewrite_follower(node, "X");
     }
-    if (type == "pool2d" || type == "pool2d_grad") {
-      return text_attr(node, "data_format") != "NHWC" && rewrite_follower(node, "X");
-    }
-    static const std::set<std::string, std::less<>> kElementwise = {
-        "p.full_like", "p.broadcast_like", "p.sum_to_like"};
-    if (tile_op(type) || kElementwise.contains(type)) return rewrite_elementwise(node);
     return false;
   }
 
@@ -95,15 +91,8 @@ class Assigner {
     return at < 0 || node.outs[at] < 0 ? nullptr : &node.outs[at];
   }
 
-  void set_blocks(Node& node, int64_t image, int64_t map) const {
-    auto attrs = std::make_shared<Attrs>(*node.attrs);
-    (*attrs)[std::string(kChannelBlocks)] =
-        std::vector<int>{static_cast<int>(image), static_cast<int>(map)};
-    node.attrs = std::move(attrs);
-  }
-
   bool rewrite_conv(Node& node) {
-    if (text_attr(node, "data_format") == "NHWC" || in(node, "ResidualData")) return false;
+    if (in(node, "ResidualData")) return false;
     if (in(node, "Bias") && out(node, "Bias@GRAD")) return false;
     if (attr_as<int>(node.attrs->at("groups"), "groups") != 1) return false;
     int* input = in(node, "Input");
@@ -119,7 +108,7 @@ class Assigner {
     take(node, in(node, "Output@GRAD"), map);
     give(out(node, "Output"), map);
     give(out(node, "Input@GRAD"), image);
-    set_blocks(node, image, map);
+    node.decided.blocks = {image, map};
     return true;
   }
 
@@ -136,7 +125,7 @@ class Assigner {
     for (int& value : node.outs) {
       if (value >= 0 && is_image(info(value))) give(&value, block);
     }
-    set_blocks(node, block, block);
+    node.decided.blocks = {block, block};
     return true;
   }
 

@@ -48,6 +48,7 @@ class BlockLowering {
   void write(const std::string& name, int value, const std::string& own);
   bool unreadable(const std::string& name) const;
   void lower_op(const Op& op);
+  void check_fed(const Op& op) const;
   void check_read(const Op& op) const;
   bool end_lives(const Op& op);
   std::vector<int> held_versions(const Op& op, const OpSchema& schema);

@@ -16,31 +16,12 @@ bool runs_once(const Node& node) {
   return (node.origin->role & (op_role::kOptimize | op_role::kLrSched)) != 0;
 }
 
-// Gradient ops are linear in the gradients that reach them; so are the ops that some rows use as
-// their gradients. One that is missing here costs a refusal, never a wrong number.
-bool linear(const Origin& origin) {
-  static const std::set<std::string> known = {"array_to_lod_tensor",
-                                              "assign",
-                                              "cast",
-                                              "concat",
-                                              "cumsum",
-                                              "fill_constant",
-                                              "fill_zeros_like",
-                                              "increment",
-                                              "lod_tensor_to_array",
-                                              "merge_lod_tensor",
-                                              "print",
-                                              "read_from_array",
-                                              "scale",
-                                              "select_input",
-                                              "select_output",
-                                              "sequence_reverse",
-                                              "shape",
-                                              "split_lod_tensor",
-                                              "sum",
-                                              "write_to_array"};
-  return origin.op_type.find("_grad") != std::string::npos || known.contains(origin.op_type);
+const OpTraits& traits_of(const Origin& origin) {
+  static const OpTraits kNone;
+  return origin.row ? origin.row->trait() : kNone;
 }
+
+bool linear(const Origin& origin) { return traits_of(origin).linear; }
 
 // Of a gradient's loop or branch, the first op that is not linear. What computes forward values
 // again stands there too.
@@ -99,7 +80,7 @@ class Cutter {
             .at(node.origin->line)
             .fix("compute it by ops outside the optimizer and the learning-rate schedule");
       }
-      if (node.origin->role == kLossGradientRole && node.origin->op_type == "fill_constant") {
+      if (node.origin->role == kLossGradientRole && traits_of(*node.origin).fills) {
         replace_loss_gradient(node);
         continue;
       }
@@ -158,8 +139,7 @@ class Cutter {
       if (const auto it = stands_for_.find(value); it != stands_for_.end()) value = it->second;
     }
     const bool loss_op = node.origin->role == (op_role::kForward | op_role::kLoss);
-    const std::string& type = node.origin->op_type;
-    if (loss_op && (type == "mean" || type == "reduce_mean") && cut_.averaged_value < 0) {
+    if (loss_op && traits_of(*node.origin).averages && cut_.averaged_value < 0) {
       cut_.averaged_value = node.ins.front();
     }
   }

@@ -1,28 +1,10 @@
 // Follows the first extent of every value through the graph, by the traits of the rows.
 #include "compile/equal_shapes.h"
 
-#include <set>
 #include <string>
-
-#include "cpu/tile.h"
 
 namespace trireme {
 namespace {
-
-using RowTypes = std::set<std::string, std::less<>>;
-
-// The first result has the first extent of that operand. A row that is missing here costs a fusion,
-// never a wrong number.
-const RowTypes& like_first_operand() {
-  static const RowTypes types = {"conv2d",        "depthwise_conv2d",  "pool2d",
-                                 "batch_norm",    "p.batch_norm_relu", "p.to_blocks",
-                                 "p.from_blocks", "p.full_like",       "p.cast"};
-  return types;
-}
-const RowTypes& like_second_operand() {
-  static const RowTypes types = {"p.sum_to_like", "p.broadcast_like", "p.reshape_like"};
-  return types;
-}
 
 // Where a slot stands; -1: there is no such slot, or slots before it are lists.
 int slot_position(const std::vector<SlotSpec>& slots, std::string_view name) {
@@ -47,10 +29,10 @@ EqualShapes::EqualShapes(const Graph& graph) : graph_(graph) {
 
 // The operand whose first extent the result has; -1: it cannot be told.
 int EqualShapes::first_of(const Node& node, size_t result) const {
-  const std::string& type = node.schema->type();
-  if (result == 0 && like_first_operand().contains(type)) return node.ins[0];
-  if (result == 0 && like_second_operand().contains(type)) return node.ins[1];
-  if (tile_op(type)) {
+  const OpTraits& trait = node.schema->trait();
+  if (result == 0 && trait.keeps_rows) return node.ins[0];
+  if (result == 0 && trait.like >= 0) return node.ins[static_cast<size_t>(trait.like)];
+  if (trait.tile) {
     const int rank = graph_.info(node.outs[result]).shape.rank();
     int found = -1;
     for (int value : node.ins) {

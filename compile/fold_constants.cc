@@ -24,7 +24,7 @@ float number_of(const Node& constant) {
 bool fold_constants(Graph& graph) {
   bool changed = false;
   for (Node& node : graph.nodes) {
-    const std::optional<TileOp> op = tile_op(node.schema->type());
+    const std::optional<TileOp> op = node.schema->trait().tile;
     if (!op || makes_mask(*op) || *op == TileOp::select || !node.shared.empty()) continue;
     std::array<float, 4> numbers{};
     TileStep step{.op = *op, .out = 3, .in = {0, 1, 2}, .fixed = 7};

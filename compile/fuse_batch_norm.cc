@@ -22,9 +22,7 @@ bool has_type(const Node& node, std::string_view type) { return node.schema->typ
 
 // Whether the operand is looked at for its shape alone.
 bool reads_shape_only(const Node& node, size_t operand) {
-  if (has_type(node, "p.full_like")) return operand == 0;
-  return operand == 1 && (has_type(node, "p.sum_to_like") || has_type(node, "p.broadcast_like") ||
-                          has_type(node, "p.reshape_like"));
+  return node.schema->trait().like == static_cast<int>(operand);
 }
 
 // Of rows without lists: positions are those of the slots.
@@ -282,6 +280,7 @@ class NormFuser {
     Node made;
     made.schema = &op_table().get("p.batch_norm_relu_grad");
     made.attrs = old.attrs;
+    made.decided = old.decided;
     for (const char* slot : {"X", "Scale", "Bias", "SavedMean", "SavedVariance"}) {
       made.ins.push_back(slot_operand(old, slot));
     }

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "compile/passes.h"
-#include "ops/nn/channel_blocks.h"
 
 namespace trireme {
 namespace {
@@ -80,9 +79,7 @@ class BiasFuser {
       if (!is(conv, "conv2d") || graph_.nodes[conv].ins[kBias] < 0) return;
       if (graph_.values[node.outs[0]].info.dtype != DType::float32) return;
       Node joined = graph_.nodes[conv];
-      auto attrs = std::make_shared<Attrs>(*joined.attrs);
-      (*attrs)[std::string(kReluBehind)] = true;
-      joined.attrs = std::move(attrs);
+      joined.decided.relu = true;
       replace(conv, here, std::move(joined));
     }
   }

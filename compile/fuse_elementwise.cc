@@ -12,7 +12,7 @@
 
 #include "compile/passes.h"
 #include "compile/views.h"
-#include "ops/primitive/fused_elementwise.h"
+#include "ir/tile.h"
 #include "ops/primitive/tiled_sum.h"
 
 namespace trireme {
@@ -52,7 +52,7 @@ std::optional<TileOp> step_of(const Graph& graph, const Node& node) {
         is_dense(graph.values[node.ins[0]].info, DType::float32) && is_dense(out, DType::float32);
     return real ? std::optional(TileOp::copy) : std::nullopt;
   }
-  const std::optional<TileOp> op = tile_op(node.schema->type());
+  const std::optional<TileOp> op = node.schema->trait().tile;
   if (!op) return std::nullopt;
   if (!is_dense(out, makes_mask(*op) ? DType::boolean : DType::float32)) return std::nullopt;
   if (takes_masks(*op)) return all(0, DType::boolean) ? op : std::nullopt;
@@ -66,15 +66,13 @@ std::optional<TileOp> step_of(const Graph& graph, const Node& node) {
 // The axes along which a node adds up its operand; nothing when it is no such node, or when they
 // are not known yet.
 std::optional<std::vector<int>> summed_axes(const Graph& graph, const Node& node) {
-  const std::string& type = node.schema->type();
-  const bool like = type == "p.sum_to_like";
-  if (!like && type != "p.sum" && type != "p.mean") return std::nullopt;
-  if (!node.shared.empty()) return std::nullopt;
+  const OpTraits& trait = node.schema->trait();
+  if (!trait.sums || !node.shared.empty()) return std::nullopt;
   const ValueInfo& from = graph.values[node.ins[0]].info;
   const ValueInfo& to = graph.values[node.outs[0]].info;
   if (!is_dense(from, DType::float32) || !is_dense(to, DType::float32)) return std::nullopt;
   std::vector<int> axes;
-  if (like) {
+  if (trait.like >= 0) {
     const int shift = from.shape.rank() - to.shape.rank();
     for (int d = 0; d < from.shape.rank(); ++d) {
       const Dim wanted = d < shift ? Dim(1) : to.shape[d - shift];
@@ -264,7 +262,7 @@ class Fuser {
   }
 
   Node fused(int unit) const {
-    FusedProgram program;
+    TileProgram program;
     Node made;
     made.schema = &op_table().get("p.fused");
     // Registers are numbered when all operands and constants are known.
@@ -299,7 +297,7 @@ class Fuser {
     for (int n : units_[unit].nodes) {
       if (n == units_[unit].sum) continue;
       const Node& node = graph_.nodes[n];
-      FusedProgram::Step made_step{.op = *steps_[n]};
+      TileProgram::Step made_step{.op = *steps_[n]};
       const int read = tile_operands(*steps_[n]);
       for (int i = 0; i < read; ++i) made_step.in[i] = reg(node.ins[static_cast<size_t>(i)]);
       if (node.schema->type() == "p.full_like") made_step.in[0] = reg(-1 - n);
@@ -313,11 +311,12 @@ class Fuser {
     find_in_place(made, unit, program);
     if (const int n = units_[unit].sum; n >= 0) {
       const Node& node = graph_.nodes[n];
-      program.sum = {reg(node.ins[0]), node.schema->type() == "p.mean", *sums_[n]};
+      program.sum = {reg(node.ins[0]), node.schema->trait().averages, *sums_[n]};
       program.results.push_back(-1);
       made.outs.push_back(node.outs[0]);
     }
-    made.attrs = std::make_shared<const Attrs>(program.to_attrs());
+    made.attrs = std::make_shared<const Attrs>();
+    made.decided.program = std::make_shared<const TileProgram>(std::move(program));
     made.in_counts = {static_cast<int>(made.ins.size())};
     made.out_counts = {static_cast<int>(made.outs.size())};
     made.origin = joined_origin(unit);
@@ -332,7 +331,7 @@ class Fuser {
   // Results that may stand where an operand stood. Versions of one variable share its memory if
   // every result has their shape: then each tile is read before it is written. Other operands are
   // overwritten if nobody else reads them and the shapes, once known, allow it.
-  void find_in_place(Node& node, int unit, FusedProgram& program) const {
+  void find_in_place(Node& node, int unit, TileProgram& program) const {
     std::set<int> taken;  // operands
     const auto info = [&](int value) -> const ValueInfo& { return graph_.values[value].info; };
     const bool one_shape = std::all_of(node.outs.begin(), node.outs.end(), [&](int out) {

@@ -145,7 +145,7 @@ bool is_barrier(const Node& node) {
 }
 
 OpView view_of(const Node& node, const std::vector<ValueInfo*>& facts) {
-  OpView view(*node.schema, *node.attrs);
+  OpView view(*node.schema, *node.attrs, node.decided);
   const auto add = [&facts](const std::vector<SlotSpec>& slots, const std::vector<int>& counts,
                             const std::vector<int>& values, auto operands, auto to_view) {
     size_t at = 0;

@@ -14,6 +14,7 @@ namespace trireme {
 // Where a node came from: enough to explain an error after the program has been edited or is gone.
 struct Origin {
   std::string op_type;
+  const OpSchema* row = nullptr;  // of the program's op that it was lowered from
   SourceLine line;
   int role = 0;
   std::string recompute;  // set on ops that compute a forward value again to save memory
@@ -54,6 +55,7 @@ struct Region {
 struct Node {
   const OpSchema* schema = nullptr;
   std::shared_ptr<const Attrs> attrs;
+  Decided decided;                         // by passes, for the kernel
   std::vector<int> ins, outs;              // by position; -1 where an optional operand is absent
   std::vector<int> in_counts, out_counts;  // operands per slot of the row; 0 where absent
   std::shared_ptr<const Origin> origin;

@@ -30,8 +30,9 @@ ValueInfo facts_of(const Var& var) {
 }
 
 const OpSchema& row_of(const Op& op, const LowerRequest& request) {
-  const bool batch_norm = op.type() == "batch_norm" || op.type() == "batch_norm_grad";
-  return op_table().get(request.sync_batch_norm && batch_norm ? "sync_" + op.type() : op.type());
+  const OpSchema& row = op_table().get(op.type());
+  const std::string& over_replicas = row.trait().over_replicas;
+  return request.sync_batch_norm && !over_replicas.empty() ? op_table().get(over_replicas) : row;
 }
 
 bool writes(const Op& op, const std::string& name) {
@@ -97,6 +98,7 @@ void BlockLowering::run() {
   for (const Op* op : block_.ops()) {
     auto origin = std::make_shared<Origin>();
     origin->op_type = op->type();
+    origin->row = op_table().find(op->type());
     origin->line = op->line();
     origin->role = op->role();
     origin->recompute = op->attr_or<std::string>(kRecomputeSuffix, "");
@@ -232,22 +234,22 @@ bool BlockLowering::unreadable(const std::string& name) const {
 }
 
 void BlockLowering::lower_op(const Op& op) {
-  if (op.type() == "feed") {
-    const std::string& name = op.output("Out").at(0);
-    if (!find(name)) {
-      throw Error(cat("the program expects ", name, " to be fed, and it is not"))
-          .fix(cat("add '", name, "' to feed"));
-    }
-    return;
-  }
-  if (op.type() == "fetch") return;  // what is fetched is the caller's list
-  if (op.type() == "read") return check_read(op);
-  // A reader is its queue, which the caller keeps; there is nothing to make.
-  if (op.type() == "create_py_reader" || op.type() == "create_double_buffer_reader") return;
-  const bool deletes = op.type() == "delete_var";
-  if (deletes && end_lives(op)) return;
-
   const OpSchema& schema = row_of(op, shared_.request);
+  switch (schema.trait().marker) {
+    case Marker::none:
+      break;
+    case Marker::feed:
+      return check_fed(op);
+    case Marker::read:
+      return check_read(op);
+    case Marker::fetch:
+    case Marker::reader:
+      return;  // nothing to make
+    case Marker::end_of_life:
+      if (end_lives(op)) return;
+      break;
+  }
+  const bool deletes = schema.trait().marker == Marker::end_of_life;
   auto attrs = std::make_shared<Attrs>(op.attrs());
   // Files written elsewhere may leave attributes out or use a neighbouring number type.
   for (const AttrSpec& attr : schema.attributes()) {
@@ -364,6 +366,13 @@ void BlockLowering::lower_op(const Op& op) {
       graph_.values[outs[i]].info.name = result_names[i];
     write(result_names[i], outs[i], op.own_name(result_names[i]));
   }
+}
+
+void BlockLowering::check_fed(const Op& op) const {
+  const std::string& name = op.output("Out").at(0);
+  if (find(name)) return;
+  throw Error(cat("the program expects ", name, " to be fed, and it is not"))
+      .fix(cat("add '", name, "' to feed"));
 }
 
 // The caller takes a batch out of the reader and feeds it.

@@ -22,13 +22,15 @@ std::string signature(const Node& node) {
     if (!is_common_attr(name))
       text << " " << name << "=" << value.index() << ":" << to_string(value);
   }
+  const Decided& decided = node.decided;
+  text << " " << decided.blocks.image << "," << decided.blocks.map << "," << decided.relu;
   return text.str();
 }
 
 bool can_merge(const Node& node) {
   const OpTraits& trait = node.schema->trait();
   return !trait.effect && !trait.host && !trait.random && !trait.can_fail && node.regions.empty() &&
-         node.shared.empty();
+         node.shared.empty() && !node.decided.program;
 }
 
 // Values that another node overwrites in their slot: each needs a slot to itself.

@@ -1,7 +1,6 @@
 // Gradients of weights that a loop multiplies by: one product over the rows of all passes, behind
 // the loop, instead of one per pass and its sum.
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
@@ -15,13 +14,11 @@ using How = RegionLink::How;
 // Of a pass where they are not known.
 constexpr int64_t kUsualRows = 64;
 
-struct ProductRow {
-  const char* type;
-  const char* turns_x;  // the attribute, or null
-};
-constexpr std::array kProducts = {ProductRow{"mul_grad", nullptr},
-                                  ProductRow{"matmul_grad", "transpose_X"},
-                                  ProductRow{"matmul_v2_grad", "trans_x"}};
+// The row of the product whose gradient this is; null: it is none.
+const OpSchema* product_behind(const Node& gradient) {
+  const OpSchema* forward = gradient.schema->forward();
+  return forward && forward->trait().product ? forward : nullptr;
+}
 
 bool is_matrix(const ValueInfo& info) {
   return info.type == VarType::lod_tensor && is_floating(info.dtype) && info.shape.rank() == 2 &&
@@ -62,11 +59,10 @@ class AfterLoop {
     const int index = inner_.values[value].node;
     if (index < 0 || times_used(value) != 1) return -1;
     const Node& node = inner_.nodes[index];
-    const auto row = std::find_if(kProducts.begin(), kProducts.end(), [&](const ProductRow& known) {
-      return node.schema->type() == known.type;
-    });
-    if (row == kProducts.end() || !is_second_gradient(node, value)) return -1;
-    if (row->turns_x && attr_as<bool>(node.attrs->at(row->turns_x), row->turns_x)) return -1;
+    const OpSchema* product = product_behind(node);
+    if (!product || !is_second_gradient(node, value)) return -1;
+    const std::string& turns_x = product->trait().turns_x;
+    if (!turns_x.empty() && attr_as<bool>(node.attrs->at(turns_x), turns_x)) return -1;
     const int x = operand(node, "X"), y = operand(node, "Y"), arriving = operand(node, "Out@GRAD");
     if (x < 0 || y < 0 || arriving < 0) return -1;
     const bool only_these = std::all_of(node.ins.begin(), node.ins.end(), [&](int in) {

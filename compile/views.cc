@@ -20,7 +20,8 @@ bool may_overwrite(const Node& node, int in, int out, const std::vector<ValueInf
   return std::all_of(node.parts.begin(), node.parts.end(), [&](const Node& part) {
     return std::all_of(part.outs.begin(), part.outs.end(), [&](int value) {
       const bool result = std::find(node.outs.begin(), node.outs.end(), value) != node.outs.end();
-      const bool sum = part.schema->type() == "p.sum" || part.schema->type() == "p.mean";
+      const OpTraits& trait = part.schema->trait();
+      const bool sum = trait.sums && trait.like < 0;  // of others the result's shape is asked for
       return !result || (sum ? like_operand(part.ins[0]) : facts[value].shape == facts[in].shape);
     });
   });

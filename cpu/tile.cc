@@ -1,6 +1,6 @@
+// Loops over one tile, one per step; the compiler makes them for every vector width.
 #include "cpu/tile.h"
 
-#include <array>
 #include <bit>
 #include <utility>
 
@@ -10,55 +10,6 @@
 
 namespace trireme {
 namespace {
-
-struct Row {
-  std::string_view primitive;
-  TileOp op;
-  int operands;
-};
-
-constexpr std::array kRows = {
-    Row{"p.neg", TileOp::neg, 1},
-    Row{"p.abs", TileOp::abs, 1},
-    Row{"p.sign", TileOp::sign, 1},
-    Row{"p.square", TileOp::square, 1},
-    Row{"p.exp", TileOp::exp, 1},
-    Row{"p.log", TileOp::log, 1},
-    Row{"p.log1p", TileOp::log1p, 1},
-    Row{"p.sqrt", TileOp::sqrt, 1},
-    Row{"p.rsqrt", TileOp::rsqrt, 1},
-    Row{"p.reciprocal", TileOp::reciprocal, 1},
-    Row{"p.tanh", TileOp::tanh, 1},
-    Row{"p.sigmoid", TileOp::sigmoid, 1},
-    Row{"p.sin", TileOp::sin, 1},
-    Row{"p.cos", TileOp::cos, 1},
-    Row{"p.erf", TileOp::erf, 1},
-    Row{"p.floor", TileOp::floor, 1},
-    Row{"p.ceil", TileOp::ceil, 1},
-    Row{"p.round", TileOp::round, 1},
-    Row{"p.add", TileOp::add, 2},
-    Row{"p.sub", TileOp::sub, 2},
-    Row{"p.mul", TileOp::mul, 2},
-    Row{"p.div", TileOp::div, 2},
-    Row{"p.pow", TileOp::pow, 2},
-    Row{"p.max", TileOp::max, 2},
-    Row{"p.min", TileOp::min, 2},
-    Row{"p.mod", TileOp::mod, 2},
-    Row{"p.floordiv", TileOp::floordiv, 2},
-    Row{"p.eq", TileOp::eq, 2},
-    Row{"p.ne", TileOp::ne, 2},
-    Row{"p.lt", TileOp::lt, 2},
-    Row{"p.le", TileOp::le, 2},
-    Row{"p.gt", TileOp::gt, 2},
-    Row{"p.ge", TileOp::ge, 2},
-    Row{"p.not", TileOp::mask_not, 1},
-    Row{"p.and", TileOp::mask_and, 2},
-    Row{"p.or", TileOp::mask_or, 2},
-    Row{"p.xor", TileOp::mask_xor, 2},
-    Row{"p.select", TileOp::select, 3},
-};
-
-// ---- the loops
 
 struct Each {
   const float* from;
@@ -217,23 +168,6 @@ class Interpreter {
 };
 
 }  // namespace
-
-std::optional<TileOp> tile_op(std::string_view primitive) {
-  for (const Row& row : kRows) {
-    if (row.primitive == primitive) return row.op;
-  }
-  return std::nullopt;
-}
-
-int tile_operands(TileOp op) {
-  for (const Row& row : kRows) {
-    if (row.op == op) return row.operands;
-  }
-  return 1;
-}
-
-bool makes_mask(TileOp op) { return op >= TileOp::eq && op <= TileOp::mask_xor; }
-bool takes_masks(TileOp op) { return op >= TileOp::mask_not && op <= TileOp::mask_xor; }
 
 void run_tile(std::span<const TileStep> steps, float* const* registers, int64_t n) {
   vectorised([=] {

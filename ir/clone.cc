@@ -3,6 +3,7 @@
 #include <set>
 
 #include "ir/copy.h"
+#include "ir/schema.h"
 
 namespace trireme {
 namespace {
@@ -43,15 +44,15 @@ void add_names(const Block& block, std::set<std::string>& names) {
 }
 
 // The op of a branch that has lost its updates names no longer what only these read and wrote.
-void trim_branch(Op& op) {
+void trim_branch(Op& op, const Border& border) {
   std::set<std::string> names;
   add_names(*op.sub_block(), names);
   const auto kept = [&](std::vector<std::string> listed) {
     std::erase_if(listed, [&](const std::string& name) { return !names.contains(name); });
     return listed;
   };
-  op.set_input("Input", kept(op.input("Input")));
-  op.set_output("Out", kept(op.output("Out")));
+  for (const Border::Input& input : border.inputs) op.set_input(input.slot, kept(input.outside));
+  op.set_output(border.outs, kept(op.output(border.outs)));
 }
 
 bool has_updates(const Block& block) {
@@ -66,9 +67,10 @@ bool trim_branches(const Program& program, const Program& copy) {
   bool any = false;
   for (size_t i = 0; i < copy.num_blocks(); ++i) {
     for (Op* op : copy.block(static_cast<int>(i)).ops()) {
-      if (op->type() != "conditional_block") continue;
+      const OpSchema* row = op_table().find(op->type());
+      if (!row || !row->trait().once || !row->border_rule()) continue;
       if (!has_updates(program.block(op->sub_block()->index()))) continue;
-      trim_branch(*op);
+      trim_branch(*op, row->border_rule()(*op));
       any = true;
     }
   }
@@ -113,7 +115,8 @@ std::shared_ptr<Program> inference_copy(const Program& program, bool prune_read_
   Selection selection = select_all(program);
   if (prune_read_ops) {
     std::vector<const Op*>& ops = selection.ops.front();
-    const auto read = std::ranges::find_if(ops, [](const Op* op) { return op->type() == "read"; });
+    const auto read = std::ranges::find_if(
+        ops, [](const Op* op) { return traits_of(*op).marker == Marker::read; });
     if (read != ops.end()) ops.erase(ops.begin(), read + 1);
     std::erase_if(selection.vars.front(),
                   [](const Var* var) { return var->type() == VarType::reader; });

@@ -3,6 +3,8 @@
 
 #include <set>
 
+#include "ir/schema.h"
+
 namespace trireme {
 namespace {
 
@@ -106,7 +108,7 @@ void set_is_test(Program& program) {
       if (const Attribute* value = op->find_attr("is_test")) {
         op->set_attr("is_test", convert(Attribute(true), type_of(*value), "is_test"));
       }
-      if (op->type() == "batch_norm") op->remove_output("ReserveSpace");
+      for (const std::string& slot : traits_of(*op).training_outputs) op->remove_output(slot);
     }
   }
 }

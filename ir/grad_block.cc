@@ -20,44 +20,6 @@ bool holds(const Names& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// What is written inside in one pass and read by the next.
-struct Handed {
-  std::string written, read;
-};
-
-struct Border {
-  Names outs;  // written inside, seen outside
-  std::vector<Handed> handed;
-  Names inputs;  // names inside whose gradients leave
-};
-
-Border border_of(const Op& op) {
-  Border border;
-  const auto add = [](Names& to, const Names& from) {
-    to.insert(to.end(), from.begin(), from.end());
-  };
-  if (op.type() == "recurrent") {
-    border.outs = op.output("outputs");
-    const Names before = op.attr_or<Names>("ex_states", {});
-    const Names after = op.attr_or<Names>("states", {});
-    for (size_t i = 0; i < before.size() && i < after.size(); ++i) {
-      border.handed.push_back({after[i], before[i]});
-    }
-    add(border.inputs, op.input("inputs"));
-    add(border.inputs, before);
-    add(border.inputs, op.input("parameters"));
-    return border;
-  }
-  border.outs = op.output("Out");
-  border.inputs = op.input(op.type() == "while" ? "X" : "Input");
-  if (op.type() == "while") {
-    for (const std::string& name : border.outs) {
-      if (holds(border.inputs, name)) border.handed.push_back({name, name});
-    }
-  }
-  return border;
-}
-
 bool is_array(const Block& block, const std::string& name) {
   const Var* var = block.find_var_recursive(name);
   return var && var->type() == VarType::lod_tensor_array;
@@ -65,7 +27,7 @@ bool is_array(const Block& block, const std::string& name) {
 
 // A counter: its gradient block counts down, so that indices are what they were.
 bool counts(const Op& op, const std::set<std::string>& no_grad) {
-  return op.type() == "increment" && op.input("X") == op.output("Out") &&
+  return traits_of(op).counts && op.input("X") == op.output("Out") &&
          no_grad.contains(op.input("X").at(0));
 }
 
@@ -161,9 +123,8 @@ void GradList::keep_versions_inside(const Op& op, GradList& inner) {
 }
 
 // Where the block ran, what a variable held before is lost and has no gradient.
-void GradList::zero_where_run(const Op& op, const std::string& name) {
+void GradList::zero_where_run(const Op& op, const std::string& condition, const std::string& name) {
   const std::string gradient = current_name(grad_name(name));
-  const std::string& condition = op.input("Cond").at(0);
   const std::string kept = unique_names().generate(condition + ".not");
   const std::string factor = unique_names().generate(condition + ".factor");
   const Var* var = block_.find_var_recursive(name);
@@ -187,13 +148,21 @@ void GradList::zero_where_run(const Op& op, const std::string& name) {
 
 void GradList::differentiate_sub_block(const Op& op) {
   const Block& body = *op.sub_block();
-  const Border border = border_of(op);
+  const OpSchema& row = op_table().get(op.type());
+  promise(static_cast<bool>(row.border_rule()),
+          "an op with a sub-block and a gradient has a border");
+  const Border border = row.border_rule()(op);
+  const Names& outs = op.output(border.outs);
+  Names inputs;  // as they are called inside
+  for (const Border::Input& input : border.inputs) {
+    inputs.insert(inputs.end(), input.inside.begin(), input.inside.end());
+  }
   const std::set<std::string> no_grad = without_gradient(body, no_grad_);
 
   // Gradients that are there when a pass begins: those from outside, and those that the pass after
   // it leaves.
   std::set<std::string> begun;
-  for (const std::string& name : border.outs) {
+  for (const std::string& name : outs) {
     if (arrives(name) && !no_grad.contains(name)) begun.insert(name);
   }
   if (begun.empty()) return;
@@ -203,16 +172,16 @@ void GradList::differentiate_sub_block(const Op& op) {
     known = begun.size();
     path = find_path(body.ops(), begun, {}, no_grad);
     reached = inputs_of(path);
-    for (const Handed& handed : border.handed) {
+    for (const Border::Handed& handed : border.handed) {
+      if (handed.written.empty() || handed.read.empty()) continue;
       if (reached.contains(handed.read) && !no_grad.contains(handed.read)) {
         begun.insert(handed.written);
       }
     }
   }
-  const bool wanted =
-      std::any_of(border.inputs.begin(), border.inputs.end(), [&](const auto& name) {
-        return !no_grad.contains(name) && (reached.contains(name) || begun.contains(name));
-      });
+  const bool wanted = std::any_of(inputs.begin(), inputs.end(), [&](const std::string& name) {
+    return !no_grad.contains(name) && (reached.contains(name) || begun.contains(name));
+  });
   if (!wanted) return;
 
   Program& program = block_.program();
@@ -229,7 +198,7 @@ void GradList::differentiate_sub_block(const Op& op) {
       inner->differentiate(each);
     } else if (counts(each, no_grad) && reached.contains(each.input("X").at(0))) {
       require_last_writer(op, each.input("X").at(0));
-      inner->repeat({{.type = "increment",
+      inner->repeat({{.type = each.type(),
                       .inputs = {{"X", each.output("Out")}},
                       .outputs = {{"Out", each.input("X")}},
                       .attrs = {{"step", -each.attr_or<float>("step", 1.0f)}}},
@@ -248,7 +217,7 @@ void GradList::differentiate_sub_block(const Op& op) {
 
   keep_versions_inside(op, *inner);
 
-  OpSpec spec{.type = op.type() + "_grad", .inputs = op.inputs(), .attrs = op.attrs()};
+  OpSpec spec{.type = row.grad_op_type(), .inputs = op.inputs(), .attrs = op.attrs()};
   for (const auto& [slot, names] : op.outputs()) spec.inputs[slot] = names;
   for (const char* attr : {"op_role", "op_role_var", "op_callstack"}) spec.attrs.erase(attr);
   spec.attrs.insert_or_assign("sub_block", BlockRef{block.index()});
@@ -262,44 +231,35 @@ void GradList::differentiate_sub_block(const Op& op) {
     }
     return names;
   };
-  if (op.type() == "while") {
-    spec.inputs.erase("Condition");
-    Names arriving;
-    for (const std::string& name : begun) {
-      if (arrives(name) || !is_array(body, name)) arriving.push_back(grad_name(name));
-    }
-    spec.attrs.insert_or_assign("original_output_grad", arriving);
-    spec.inputs["Out@GRAD"] = arriving;
-    spec.outputs["X@GRAD"] = gradients(op.input("X"), op.input("X"));
-  } else {
-    const std::string outs = op.type() == "recurrent" ? "outputs" : "Out";
-    Names& arriving = spec.inputs[grad_name(outs)];
-    for (const std::string& name : border.outs) {
+  for (const std::string& slot : border.unread) spec.inputs.erase(slot);
+  Names& arriving = spec.inputs[grad_name(border.outs)];
+  if (border.arriving_attr.empty()) {
+    for (const std::string& name : outs) {
       const bool there = begun.contains(name) && arrives(name);
       arriving.push_back(there ? grad_name(name) : std::string(kEmptyVar));
     }
-    if (op.type() == "recurrent") {
-      spec.outputs["inputs@GRAD"] = gradients(op.input("inputs"), op.input("inputs"));
-      spec.outputs["initial_states@GRAD"] =
-          gradients(op.input("initial_states"), op.attr_or<Names>("ex_states", {}));
-      spec.outputs["parameters@GRAD"] = gradients(op.input("parameters"), op.input("parameters"));
-    } else {
-      spec.outputs["Input@GRAD"] = gradients(op.input("Input"), op.input("Input"));
+  } else {
+    for (const std::string& name : begun) {
+      if (arrives(name) || !is_array(body, name)) arriving.push_back(grad_name(name));
     }
+    spec.attrs.insert_or_assign(border.arriving_attr, arriving);
+  }
+  for (const Border::Input& input : border.inputs) {
+    spec.outputs[grad_name(input.slot)] = gradients(input.outside, input.inside);
   }
   rename_gradients(op, spec);
   complete_arriving(op, spec, {});
   add({std::move(spec), op.line(), inner});
 
-  if (op.type() != "conditional_block") return;
-  for (const std::string& name : border.outs) {
-    if (!begun.contains(name) || holds(border.inputs, name) || is_array(body, name)) continue;
+  if (border.condition.empty()) return;
+  for (const std::string& name : outs) {
+    if (!begun.contains(name) || holds(inputs, name) || is_array(body, name)) continue;
     const Var* var = op.block().find_var(name);
     bool held = var == nullptr || var->persistable();  // had a value before the block
     for (int i = 0; i < op.index(); ++i) {
       held = held || holds(op.block().op(static_cast<size_t>(i)).output_names(), name);
     }
-    if (held && arrives(name)) zero_where_run(op, name);
+    if (held && arrives(name)) zero_where_run(op, op.input(border.condition).at(0), name);
   }
 }
 

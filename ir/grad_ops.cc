@@ -62,11 +62,12 @@ class Adder {
         }
       }
       const std::set<std::string> read = names_in(inputs);
+      const std::vector<std::string>& updates = op_table().get(ops_[at].spec.type).trait().updates;
       for (auto& [slot, names] : ops_[at].spec.outputs) {
         for (size_t i = 0; i < names.size(); ++i) {
           // An op that reads and writes one name changes it in place; nothing is added.
           if (!is_grad_name(names[i]) || read.contains(names[i])) continue;
-          if (ops_[at].spec.type == "write_to_array") {
+          if (std::find(updates.begin(), updates.end(), slot) != updates.end()) {
             add_element(at, names[i]);
           } else {
             write(at, names, i);

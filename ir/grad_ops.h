@@ -53,7 +53,7 @@ class GradList {
   std::string keep_version(const Op& op, const std::string& name, bool before);
   void keep_versions(const Op& op, OpSpec& spec);
   void keep_versions_inside(const Op& op, GradList& inner);
-  void zero_where_run(const Op& op, const std::string& name);
+  void zero_where_run(const Op& op, const std::string& condition, const std::string& name);
   bool arrives(const std::string& name) const;
   std::string current_name(const std::string& gradient) const;
   std::string new_name(const std::string& gradient);

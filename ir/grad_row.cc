@@ -120,6 +120,9 @@ OpSchema OpSchema::make_grad_row() const {
   row.body_ = grad_body_;
   row.kernels_ = grad_kernels_;
   row.traits_.host = traits_.host;
+  row.traits_.linear = true;
+  row.traits_.images = traits_.images;
+  row.traits_.layout_attr = traits_.layout_attr;
   if (!renaming_.first.empty()) {
     row.renames(grad_name(renaming_.second), grad_name(renaming_.first));
   }

@@ -8,6 +8,7 @@
 
 #include "core/scope.h"
 #include "ir/attribute.h"
+#include "ir/decided.h"
 #include "ir/program.h"
 
 namespace trireme {
@@ -35,10 +36,12 @@ void take_facts(const ValueInfo& from, ValueInfo& to);
 // position, null when absent; a duplicable one takes as many as it has names.
 class OpView {
  public:
-  OpView(const OpSchema& schema, const Attrs& attrs) : schema_(schema), attrs_(attrs) {}
+  OpView(const OpSchema& schema, const Attrs& attrs, const Decided& decided = kUndecided)
+      : schema_(schema), attrs_(attrs), decided_(decided) {}
 
   const OpSchema& schema() const { return schema_; }
   const Attrs& attrs() const { return attrs_; }
+  const Decided& decided() const { return decided_; }  // by passes
 
   bool has(std::string_view slot) const;      // input slot present with at least one operand
   bool wants(std::string_view slot) const;    // same for an output slot
@@ -84,6 +87,7 @@ class OpView {
 
   const OpSchema& schema_;
   const Attrs& attrs_;
+  const Decided& decided_;
   std::vector<Range> in_ranges_, out_ranges_;
   std::vector<const ValueInfo*> ins_;
   std::vector<ValueInfo*> outs_;

@@ -10,6 +10,7 @@
 
 #include "core/text.h"
 #include "ir/copy.h"
+#include "ir/schema.h"
 
 namespace trireme {
 namespace {
@@ -141,11 +142,13 @@ void check_feed_fetch_order(const Block& block) {
         .in(op.type())
         .at(op.line());
   };
+  std::vector<Marker> markers;
+  for (const Op* op : ops) markers.push_back(traits_of(*op).marker);
   for (size_t i = 1; i < ops.size(); ++i) {
-    if (ops[i]->type() == "feed" && ops[i - 1]->type() != "feed") {
+    if (markers[i] == Marker::feed && markers[i - 1] != Marker::feed) {
       refuse(*ops[i], "all feed ops must come first");
     }
-    if (ops[i - 1]->type() == "fetch" && ops[i]->type() != "fetch") {
+    if (markers[i - 1] == Marker::fetch && markers[i] != Marker::fetch) {
       refuse(*ops[i - 1], "all fetch ops must come last");
     }
   }
@@ -180,9 +183,12 @@ void Pruner::walk_sub_blocks(const Op& op, NameSet& needed) {
         NameSet inside = forward_values_[index];
         need_inputs(op, inside);
         need(inside, op.output_names());
-        if (op.type() == "recurrent") {
-          need(inside, op.attr_or<std::vector<std::string>>("states", {}));
-          need(inside, op.attr_or<std::vector<std::string>>("ex_states", {}));
+        const OpSchema* row = op_table().find(op.type());
+        if (row && row->border_rule()) {
+          for (const auto& [written, read] : row->border_rule()(op).handed) {
+            if (!written.empty()) need(inside, {written});
+            if (!read.empty()) need(inside, {read});
+          }
         }
         walk(inner, std::move(inside));
       } else {

@@ -136,8 +136,7 @@ class Recompute {
 
   // Running an op again needs its inputs as they were.
   void refuse_overwritten(const Op& op, size_t at) const {
-    // Training reads the batch's statistics, not the running ones it updates.
-    if (op.type() == "batch_norm" || op.type() == "sync_batch_norm") return;
+    if (traits_of(op).repeatable) return;
     for (const std::string& name : names_in(op.inputs())) {
       const auto uses = uses_.find(name);
       if (uses->second.writes.empty() || uses->second.writes.back() < at) continue;

@@ -202,6 +202,10 @@ OpSchema& OpSchema::region(RegionRule rule) {
   region_ = std::move(rule);
   return *this;
 }
+OpSchema& OpSchema::border(BorderRule rule) {
+  border_ = std::move(rule);
+  return *this;
+}
 OpSchema& OpSchema::sparse_grad(std::string in_slot) {
   sparse_grad_slot_ = std::move(in_slot);
   return *this;
@@ -215,6 +219,8 @@ OpSchema& OpSchema::renames(std::string in_slot, std::string out_slot) {
   return *this;
 }
 OpSchema& OpSchema::traits(OpTraits traits) {
+  if (has_traits_) throw InternalError(cat("row ", type_, " states its traits twice"));
+  has_traits_ = true;
   traits.primitive |= traits_.primitive;
   traits_ = std::move(traits);
   return *this;
@@ -286,7 +292,11 @@ void Registry::finish() {
   for (const OpSchema* row : forward) {
     const std::string type = row->grad_op_type();
     if (find(type)) continue;
-    rows_.emplace(type, std::make_unique<OpSchema>(row->make_grad_row()));
+    auto made = std::make_unique<OpSchema>(row->make_grad_row());
+    if (!row->traits_.over_replicas.empty()) {
+      made->traits_.over_replicas = get(row->traits_.over_replicas).grad_op_type();
+    }
+    rows_.emplace(type, std::move(made));
   }
 }
 
@@ -298,6 +308,12 @@ const Registry& op_table() {
     return ops;
   }();
   return table;
+}
+
+const OpTraits& traits_of(const Op& op) {
+  static const OpTraits kNone;
+  const OpSchema* row = op_table().find(op.type());
+  return row ? row->trait() : kNone;
 }
 
 }  // namespace trireme

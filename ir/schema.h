@@ -84,6 +84,46 @@ struct RegionLink {
 };
 using RegionRule = std::function<std::vector<RegionLink>(const Op&)>;
 
+// The border of an op's sub-block as its gradient sees it.
+struct Border {
+  std::string outs;  // the slot of what is written inside and seen outside
+  // Written inside in one iteration and read by the next; an empty name: it has no such side.
+  struct Handed {
+    std::string written, read;
+  };
+  std::vector<Handed> handed = {};
+  // Slots whose gradients leave; inside, their variables may have other names.
+  struct Input {
+    std::string slot;
+    std::vector<std::string> outside, inside;
+  };
+  std::vector<Input> inputs = {};
+  std::string condition = {};  // the slot that says whether the block runs at all; empty: it does
+  // The gradient op lists the gradients that arrive in this attribute, and in its slot no others;
+  // empty: its slot has @EMPTY@ in place of these.
+  std::string arriving_attr = {};
+  std::vector<std::string> unread = {};  // input slots that the gradient op does not have
+};
+using BorderRule = std::function<Border(const Op&)>;
+
+// What an op of a program says to a compilation, where it is no computation.
+enum class Marker {
+  none,
+  feed,         // its output is fed
+  fetch,        // what is fetched is the caller's list
+  read,         // its outputs are taken out of a reader and fed
+  reader,       // a reader is its queue, which the caller keeps
+  end_of_life,  // its inputs are not read any more
+};
+
+// What an op does with images whose channels stand in blocks (ChannelBlocks).
+enum class BlockedImages {
+  no,       // needs them plain
+  makes,    // a convolution: works on them best
+  follows,  // goes on with them where it finds them
+  any,      // works element by element, wherever they stand; so does every row with a tile step
+};
+
 // How an op is made into instructions and what may be done with it.
 struct OpTraits {
   bool primitive = false;  // written by bodies only; not an op of programs
@@ -102,7 +142,29 @@ struct OpTraits {
   bool exchange = false;
   bool once = false;  // its sub-block runs at most once
   // A host op whose shape rule says before the run what it will leave.
-  bool foretold = false;
+  bool inferred_ahead = false;
+  Marker marker = Marker::none;
+
+  // What passes may know about it. A trait that is missing costs a fusion or a refusal, never a
+  // wrong number.
+  std::optional<TileOp> tile;  // does to float32 numbers and masks what this step does
+  int like = -1;  // the operand that is looked at for its shape alone: the result has that shape
+  bool keeps_rows = false;  // the first result has the first extent of the first operand
+  bool fills = false;       // one number everywhere, by its attributes
+  bool sums = false;        // adds up its first operand along `axes`, or to the shape of `like`
+  bool averages = false;    // the mean of its first operand
+  bool linear = false;      // linear in the gradients that reach it, as every gradient op is
+  bool product = false;     // the matrix product of X and Y
+  std::string turns_x;      // ... and the attribute that turns X over; empty: there is none
+  BlockedImages images = BlockedImages::no;
+  std::string layout_attr;    // where it takes images in blocks: the attribute that says where
+                              // channels stand
+  std::string over_replicas;  // the row that computes the same over the replicas' whole batch
+
+  // What the backward and clones may know about it.
+  bool counts = false;      // adds its attribute `step` to one number
+  bool repeatable = false;  // computes the same again although it has overwritten an operand
+  std::vector<std::string> training_outputs;  // clones for test do not have them
 };
 
 class OpSchema {
@@ -161,7 +223,8 @@ class OpSchema {
   OpSchema& grad_kernel(KernelMake make, std::string name = "reference",
                         Device device = Device::cpu);
   OpSchema& grad_maker(GradRule rule);  // anything else: the ops it appends
-  OpSchema& region(RegionRule rule);    // ops with a sub-block: the links of its passes
+  OpSchema& region(RegionRule rule);    // ops with a sub-block: the links of its iterations
+  OpSchema& border(BorderRule rule);    // ops with a sub-block that have a gradient
   // The gradient of `in_slot` is SelectedRows when `is_sparse` is set on the op.
   OpSchema& sparse_grad(std::string in_slot);
 
@@ -170,7 +233,7 @@ class OpSchema {
   // The output holds the input's elements in the same order, when there are as many of them and
   // they have the same type. So does the input's gradient those of the output's.
   OpSchema& renames(std::string in_slot, std::string out_slot);
-  OpSchema& traits(OpTraits traits);
+  OpSchema& traits(OpTraits traits);  // once per row
   OpSchema& sample(SampleRule rule);  // several may be given
   // Relative tolerance of the gradient check where 1e-6 cannot hold, with the reason.
   OpSchema& tolerance(double relative, std::string reason);
@@ -189,6 +252,7 @@ class OpSchema {
   const VjpRule& vjp_rule() const { return vjp_; }
   const std::vector<Kernel>& kernels() const { return kernels_; }
   const RegionRule& region_rule() const { return region_; }
+  const BorderRule& border_rule() const { return border_; }
   const OpTraits& trait() const { return traits_; }
   const std::vector<std::pair<std::string, std::string>>& inplace_pairs() const { return inplace_; }
   // Input and output of renames(); empty where there are none.
@@ -225,9 +289,11 @@ class OpSchema {
   std::string grad_type_, sparse_grad_slot_;
   GradRule grad_rule_;
   RegionRule region_;
+  BorderRule border_;
   std::vector<std::pair<std::string, std::string>> inplace_;
   std::pair<std::string, std::string> renaming_;
   OpTraits traits_;
+  bool has_traits_ = false;
   std::vector<SampleRule> samples_;
   double tolerance_ = 1e-6;
   std::string tolerance_reason_;
@@ -249,6 +315,7 @@ class Registry {
 
 // The table, made on first use by calling register_all_ops (ops/register.cc).
 const Registry& op_table();
+const OpTraits& traits_of(const Op& op);  // those of its row; none where the table has no such row
 void register_all_ops(Registry& ops);
 
 // Attributes every op may carry (op_role, ...), and those of the original that change no result

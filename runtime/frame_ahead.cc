@@ -123,14 +123,14 @@ bool Frame::foresee_late(int index) {
 
 // An array's elements have memory that only the run knows, but no shape that matters to others.
 bool Frame::foresee_host(const Node& node) {
-  if (node.schema->trait().foretold) {
+  if (node.schema->trait().inferred_ahead) {
     OpView view = view_of(node, fact_pointers_);
     node.schema->shape_rule()(view);
   }
   for (int value : node.outs) {
     if (value < 0) continue;
     const bool array = facts_[value].type == VarType::lod_tensor_array;
-    if (!array && (!node.schema->trait().foretold || is_open(facts_[value]))) return false;
+    if (!array && (!node.schema->trait().inferred_ahead || is_open(facts_[value]))) return false;
     knows_all_ = knows_all_ && !array;
   }
   return true;

@@ -12,7 +12,7 @@ import sys
 KNOWS = {
     "core": "",
     "ir": "core",
-    "cpu": "core",
+    "cpu": "core ir",  # ir: the tile programs that it interprets
     "comm": "core",
     "layers": "core ir",
     "transpiler": "core ir",

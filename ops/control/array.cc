@@ -102,7 +102,7 @@ void register_elements(Registry& ops) {
                   {}});
       })
       .no_grad({"I"})
-      .traits({.host = true, .updates = {"Out"}})
+      .traits({.host = true, .updates = {"Out"}, .linear = true})
       .kernel(untyped(write_to_array));
   ops.op("read_from_array")
       .doc("Reads one element of a tensor array.")
@@ -121,7 +121,7 @@ void register_elements(Registry& ops) {
                   {}});
       })
       .no_grad({"I", "X_W"})
-      .traits({.host = true, .takes = {"X"}})
+      .traits({.host = true, .takes = {"X"}, .linear = true})
       .kernel(untyped(read_from_array));
   ops.op("lod_array_length")
       .in("X", "a tensor array")
@@ -130,7 +130,7 @@ void register_elements(Registry& ops) {
         require_array(op, "X");
         op.set_out("Out", DType::int64, {1});
       })
-      .traits({.host = true, .foretold = true})
+      .traits({.host = true, .inferred_ahead = true})
       .kernel(untyped([](const KernelSite&) {
         return [](const KernelArgs& k) {
           set_number(*k.outs[0], static_cast<int64_t>(std::as_const(*k.ins[0]).array().size()));

@@ -123,7 +123,7 @@ void register_split_merge(Registry& ops) {
                   {{"level", g.op().attr_or<int32_t>("level", 0)}}});
       })
       .no_grad({"Mask"})
-      .traits({.host = true})
+      .traits({.host = true, .linear = true})
       .kernel(untyped(split));
   ops.op("merge_lod_tensor")
       .doc("Puts together what split_lod_tensor parted.")
@@ -142,7 +142,7 @@ void register_split_merge(Registry& ops) {
                   {{"level", g.op().attr_or<int32_t>("level", 0)}}});
       })
       .no_grad({"X", "Mask"})
-      .traits({.host = true})
+      .traits({.host = true, .linear = true})
       .kernel(untyped(merge));
 }
 
@@ -186,7 +186,7 @@ void register_select(Registry& ops) {
                   {}});
       })
       .no_grad({"Mask"})
-      .traits({.host = true, .foretold = true})
+      .traits({.host = true, .inferred_ahead = true, .linear = true})
       .kernel(untyped([](const KernelSite& site) {
         std::vector<std::string> names;
         for (size_t i = 0; i < site.count("X"); ++i) names.push_back(site.in("X", i).name);
@@ -216,7 +216,7 @@ void register_select(Registry& ops) {
           out.name = name;
         }
       })
-      .traits({.host = true, .foretold = true})
+      .traits({.host = true, .inferred_ahead = true, .linear = true})
       .kernel(untyped([](const KernelSite& site) {
         return [first = site.out_position("Out"), ways = site.out_count("Out"),
                 x = site.position("X"), mask = site.position("Mask")](const KernelArgs& k) {

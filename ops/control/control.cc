@@ -30,13 +30,13 @@ void register_control(Registry& ops) {
       .in("X", "the feed holder")
       .out("Out", "the fed variable")
       .attr("col", 0, "position among the feeds")
-      .traits({.host = true, .effect = true, .no_inference = true});
+      .traits({.host = true, .effect = true, .no_inference = true, .marker = Marker::feed});
   ops.op("fetch")
       .doc("Marks a variable that the caller fetches. Programs saved for inference carry it.")
       .in("X", "the fetched variable")
       .out("Out", "the fetch holder")
       .attr("col", 0, "position among the fetches")
-      .traits({.host = true, .effect = true, .no_inference = true});
+      .traits({.host = true, .effect = true, .no_inference = true, .marker = Marker::fetch});
 }
 
 }  // namespace trireme

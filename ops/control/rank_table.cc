@@ -137,7 +137,7 @@ void register_steps(Registry& ops) {
       .shape([](OpView& op) { like_ranked_x(op, VarType::lod_tensor_array, -1); })
       .grad_maker(undone_by("array_to_lod_tensor"))
       .no_grad({"RankTable"})
-      .traits({.host = true})
+      .traits({.host = true, .linear = true})
       .kernel(untyped([](const KernelSite&) {
         return [pieces = std::make_shared<PieceList>()](const KernelArgs& k) {
           if (k.outs[0]->kind() != Kind::array) k.outs[0]->clear();
@@ -155,7 +155,7 @@ void register_steps(Registry& ops) {
       })
       .grad_maker(undone_by("lod_tensor_to_array"))
       .no_grad({"RankTable"})
-      .traits({.host = true})
+      .traits({.host = true, .linear = true})
       .kernel(untyped([](const KernelSite& site) {
         return [gaps = works_on_gradients(site, site.in("X").name),
                 pieces = std::make_shared<PieceList>()](const KernelArgs& k) {
@@ -210,7 +210,7 @@ void register_reorder(Registry& ops) {
       .in("RankTable", "the order")
       .out("Out", "the gradient of the batch")
       .shape(shape)
-      .traits({.host = true})
+      .traits({.host = true, .linear = true})
       .kernel(untyped([](const KernelSite&) {
         return [pieces = std::make_shared<PieceList>()](const KernelArgs& k) {
           const auto table = table_at(k, 1);

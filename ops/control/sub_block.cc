@@ -113,6 +113,44 @@ std::vector<RegionLink> recurrent_links(const Op& op) {
   return links;
 }
 
+// ---- borders
+
+using Names = std::vector<std::string>;
+
+Border conditional_border(const Op& op) {
+  return {.outs = "Out",
+          .inputs = {{"Input", op.input("Input"), op.input("Input")}},
+          .condition = "Cond"};
+}
+
+Border while_border(const Op& op) {
+  const Names& read = op.input("X");
+  Border border{.outs = "Out",
+                .inputs = {{"X", read, read}},
+                .arriving_attr = "original_output_grad",
+                .unread = {"Condition"}};
+  for (const std::string& name : op.output("Out")) {
+    const bool handed = std::find(read.begin(), read.end(), name) != read.end();
+    if (handed) border.handed.push_back({name, name});
+  }
+  return border;
+}
+
+Border recurrent_border(const Op& op) {
+  const Names before = op.attr_or<Names>("ex_states", {}), after = op.attr_or<Names>("states", {});
+  Border border{.outs = "outputs",
+                .inputs = {{"inputs", op.input("inputs"), op.input("inputs")},
+                           {"initial_states", op.input("initial_states"), before},
+                           {"parameters", op.input("parameters"), op.input("parameters")}}};
+  const auto name_at = [](const Names& names, size_t i) {
+    return i < names.size() ? names[i] : std::string();
+  };
+  for (size_t i = 0; i < std::max(before.size(), after.size()); ++i) {
+    border.handed.push_back({name_at(after, i), name_at(before, i)});
+  }
+  return border;
+}
+
 // ---- gradients
 
 // Runs the gradient block over the forward passes, last to first.
@@ -242,6 +280,7 @@ void register_conditional_block(Registry& ops) {
       .grad({"Cond", "Input", "Out", "Scope"})
       .no_grad({"Cond"})
       .traits({.host = true, .no_inference = true, .once = true})
+      .border(conditional_border)
       .kernel(untyped(conditional_block));
   ops.op("conditional_block_grad")
       .doc("The gradient of conditional_block: zero where the block did not run.")
@@ -254,7 +293,7 @@ void register_conditional_block(Registry& ops) {
       .required_attr<BlockRef>("sub_block", "the gradient block")
       .attr("is_scalar_condition", false, "Cond is one bool")
       .attr("skip_eager_deletion_vars", std::vector<std::string>{}, kKept)
-      .traits({.host = true, .no_inference = true, .once = true})
+      .traits({.host = true, .no_inference = true, .once = true, .linear = true})
       .region(conditional_grad_links)
       .kernel(untyped([](const KernelSite& site) { return passes_back(site, "Scope", false); }));
 }
@@ -274,6 +313,7 @@ void register_while(Registry& ops) {
       .grad({"X", "Out", "StepScopes"})
       .no_grad({"Condition"})
       .traits({.host = true, .no_inference = true})
+      .border(while_border)
       .kernel(untyped(while_loop));
   ops.op("while_grad")
       .doc(
@@ -289,7 +329,7 @@ void register_while(Registry& ops) {
             "the names of Out@GRAD inside the gradient block")
       .attr("is_test", false, "as in the forward op")
       .attr("skip_eager_deletion_vars", std::vector<std::string>{}, kKept)
-      .traits({.host = true, .no_inference = true})
+      .traits({.host = true, .no_inference = true, .linear = true})
       .region(while_grad_links)
       .kernel(
           untyped([](const KernelSite& site) { return passes_back(site, "StepScopes", false); }));
@@ -318,6 +358,7 @@ void register_recurrent(Registry& ops) {
       .grad({"inputs", "initial_states", "parameters", "outputs", "step_scopes"})
       .traits({.host = true, .no_inference = true})
       .region(recurrent_links)
+      .border(recurrent_border)
       .kernel(untyped(recurrent));
   recurrent_attrs(ops.op("recurrent_grad")
                       .doc("The gradient of recurrent: the same steps, last to first.")
@@ -330,7 +371,7 @@ void register_recurrent(Registry& ops) {
                       .out_optional_list("inputs@GRAD", "gradients of inputs")
                       .out_optional_list("initial_states@GRAD", "gradients of initial_states")
                       .out_optional_list("parameters@GRAD", "gradients of parameters"))
-      .traits({.host = true, .no_inference = true})
+      .traits({.host = true, .no_inference = true, .linear = true})
       .region(recurrent_grad_links)
       .kernel(untyped([](const KernelSite& site) {
         return passes_back(site, "step_scopes", site.attr<bool>("reverse"));

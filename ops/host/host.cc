@@ -8,8 +8,7 @@
 namespace trireme {
 namespace {
 
-constexpr OpTraits kFileOp{
-    .primitive = false, .host = true, .effect = true, .no_inference = true, .reads_values = {}};
+const OpTraits kFileOp{.host = true, .effect = true, .no_inference = true};
 
 std::string file_path(const KernelSite& site) {
   std::string path = site.attr<std::string>("file_path");

@@ -160,7 +160,7 @@ void register_print(Registry& ops) {
       .one_of({"FORWARD", "BACKWARD", "BOTH"})
       .attr("is_forward", true, "False: In is a gradient")
       .shape(same_as("In"))
-      .traits({.host = true, .effect = true, .foretold = true})
+      .traits({.host = true, .effect = true, .inferred_ahead = true, .linear = true})
       .kernel(untyped(print))
       .grad_maker(print_grad)
       .sample([](Draw& draw) {

@@ -9,8 +9,9 @@
 namespace trireme {
 namespace {
 
-constexpr OpTraits kReaderOp{
-    .primitive = false, .host = true, .effect = true, .no_inference = true, .reads_values = {}};
+OpTraits marks(Marker marker) {
+  return {.host = true, .effect = true, .no_inference = true, .marker = marker};
+}
 
 }  // namespace
 
@@ -21,7 +22,7 @@ void register_reader(Registry& ops) {
       .out_list("Out", "one variable for every tensor of a batch")
       .attr("throw_eof_exp", true, "the end of the data is an exception")
       .attr("drop_last", true, "with several devices: batches that do not reach all are dropped")
-      .traits(kReaderOp);
+      .traits(marks(Marker::read));
   ops.op("create_py_reader")
       .doc("Makes a reader that takes batches from a queue of the process")
       .in("blocking_queue", "the queue")
@@ -35,13 +36,13 @@ void register_reader(Registry& ops) {
       .attr("device_index", 0, "the device, of several")
       .attr("device_count", 1, "how many devices read from the queue")
       .attr("use_data_config", true, "has no effect")
-      .traits(kReaderOp);
+      .traits(marks(Marker::reader));
   ops.op("create_double_buffer_reader")
       .doc("Makes a reader that takes batches from another one ahead of time")
       .in("UnderlyingReader", "the other reader")
       .out("Out", "the reader")
       .attr("place", "AUTO", "where batches are put")
-      .traits(kReaderOp);
+      .traits(marks(Marker::reader));
 }
 
 }  // namespace trireme

@@ -87,6 +87,7 @@ auto scale_rows(const KernelSite& site) {
 
 void register_scale(Registry& ops) {
   ops.op("scale")
+      .traits({.linear = true})
       .in("X", "a tensor or SelectedRows")
       .in_optional("ScaleTensor", "one number; used instead of scale")
       .out("Out", "scale * X + bias, or scale * (X + bias)")
@@ -178,6 +179,7 @@ void increment_grad(GradMaker& g) {
 
 void register_small(Registry& ops) {
   ops.op("cast")
+      .traits({.linear = true})
       .in("X", "any shape and type")
       .out("Out", "X in the type out_dtype")
       .required_attr<int32_t>("out_dtype", "the wanted type")
@@ -232,6 +234,7 @@ void register_small(Registry& ops) {
         return OpSample{.inputs = {{"X", {away_from(d.uniform(d.shape(1, 3)), {0})}}}};
       });
   ops.op("increment")
+      .traits({.linear = true, .counts = true})
       .in("X", "one number")
       .out("Out", "X + step")
       .attr("step", 1.0f, "what is added")

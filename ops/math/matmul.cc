@@ -355,6 +355,7 @@ void register_matmul(Registry& ops) {
                   .attr("x_num_col_dims", 1, "how many dimensions of X are rows")
                   .attr("y_num_col_dims", 1, "how many dimensions of Y are rows"),
               mul_operands)
+      .traits({.product = true})
       .sample([](Draw& d) {
         const int64_t k = d.size(1, 5);
         return product_sample(d, {d.size(1, 4), k}, {k, d.size(1, 4)}, {});
@@ -372,6 +373,7 @@ void register_matmul(Registry& ops) {
                   .attr("transpose_Y", false, "use Y turned over")
                   .attr("alpha", 1.0f, "the product is multiplied by this"),
               matmul_operands)
+      .traits({.product = true, .turns_x = "transpose_X"})
       .sample([](Draw& d) { return stacked_sample(d, {}, {}, "transpose_X", "transpose_Y"); })
       .sample([](Draw& d) {
         OpSample made = stacked_sample(d, {2, 3}, {2, 3}, "transpose_X", "transpose_Y");
@@ -394,6 +396,7 @@ void register_matmul(Registry& ops) {
                   .attr("trans_x", false, "use X turned over, unless it is a vector")
                   .attr("trans_y", false, "use Y turned over, unless it is a vector"),
               matmul_v2_operands)
+      .traits({.product = true, .turns_x = "trans_x"})
       .sample([](Draw& d) { return stacked_sample(d, {}, {}, "trans_x", "trans_y"); })
       .sample([](Draw& d) {
         return stacked_sample(d, {2, 1}, {3}, "trans_x", "trans_y");

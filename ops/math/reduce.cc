@@ -90,6 +90,7 @@ void register_reductions(Registry& ops) {
                               if (op.attr<int32_t>("out_dtype") < 0) require_floating(op, "X");
                               reduce_shape(op);
                             })
+                            .traits({.averages = true})
                             .grad({"X"}),
                         plain);
   add_reduction_samples(
@@ -127,6 +128,7 @@ void norm_shape(OpView& op) {
 
 void register_whole(Registry& ops) {
   ops.op("mean")
+      .traits({.averages = true})
       .in("X", "any shape, floating point")
       .out("Out", "the mean of all elements, shape [1]")
       .shape(one_number)
@@ -226,6 +228,7 @@ void cumsum_grad(GradMaker& g) {
 
 void register_cumsum(Registry& ops) {
   ops.op("cumsum")
+      .traits({.linear = true})
       .in("X", "any shape")
       .out("Out", "sums of X from the start of the axis up to each element")
       .attr("axis", -1, "the dimension along which to add up")

@@ -149,6 +149,7 @@ void sum_grad(GradMaker& g) {
 
 void register_sum(Registry& ops) {
   ops.op("sum")
+      .traits({.linear = true})
       .in_list("X", "tensors of one shape, SelectedRows of one table, or tensor arrays")
       .out("Out", "their sum: SelectedRows when all are, an array when they are arrays")
       .shape(sum_shape)

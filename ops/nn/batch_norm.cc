@@ -52,6 +52,13 @@ OpSchema& batch_norm_slots(OpSchema& row) {
 
 void register_batch_norm(Registry& ops) {
   batch_norm_slots(ops.op("batch_norm"))
+      .traits({.keeps_rows = true,
+               .images = BlockedImages::follows,
+               .layout_attr = "data_layout",
+               .over_replicas = "sync_batch_norm",
+               // Training reads the batch's statistics, not the running ones that it updates.
+               .repeatable = true,
+               .training_outputs = {"ReserveSpace"}})
       .kernel(typed<float, double>(
           []<class T>(const KernelSite& site) { return batch_norm<T>(site, {}); }))
       .grad({"X", "Scale", "Bias", "SavedMean", "SavedVariance"})

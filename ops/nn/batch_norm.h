@@ -46,7 +46,7 @@ inline bool channel_last(const OpView& op) {
 }
 
 inline ChannelPlanes norm_planes(const OpView& op, const Shape& shape) {
-  const int64_t block = channel_blocks(op).image;
+  const int64_t block = op.decided().blocks.image;
   return block ? ChannelPlanes::in_blocks(shape, block) : ChannelPlanes(shape, channel_last(op));
 }
 
@@ -63,7 +63,7 @@ inline void batch_norm_shape(OpView& op) {
     throw op.error(cat("X has ", x.shape.rank(), " dimensions ", x.shape, " but 2 to 5 are needed"))
         .fix("give X the shape [batch, channels] or [batch, channels, spatial...]");
   }
-  const int64_t block = channel_blocks(op).image;
+  const int64_t block = op.decided().blocks.image;
   const Dim channels =
       block ? x.shape[1] * Dim(block) : x.shape[channel_last(op) ? x.shape.rank() - 1 : 1];
   Dim known = channels;

@@ -110,6 +110,7 @@ void register_batch_norm_act(Registry& ops) {
       });
 
   batch_norm_slots(ops.primitive("p.batch_norm_relu"))
+      .traits({.keeps_rows = true})
       .doc("batch_norm and relu; with Z, which is added between them")
       .in_optional("Z", "like X: is added to what was normalised")
       .kernel(typed<float, double>(

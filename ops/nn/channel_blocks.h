@@ -4,28 +4,12 @@
 // side by side at each pixel. With b = channels that is channels last.
 #pragma once
 
+#include <cstdint>
+
 #include "cpu/independent.h"
 #include "cpu/vectorised.h"
-#include "ir/op_view.h"
 
 namespace trireme {
-
-// An attribute that only nodes of graphs have: the block of the image and of what is made from it.
-// 0: not in blocks.
-inline constexpr std::string_view kChannelBlocks = "channel_blocks";
-
-// Another: conv2d takes the relu of its result.
-inline constexpr std::string_view kReluBehind = "relu_behind";
-
-struct ChannelBlocks {
-  int64_t image = 0, map = 0;
-};
-
-inline ChannelBlocks channel_blocks(const OpView& op) {
-  if (!op.has_attr(kChannelBlocks)) return {};
-  const auto given = op.attr<std::vector<int>>(kChannelBlocks);
-  return {given[0], given[1]};
-}
 
 // The sizes of one image.
 struct BlockedImage {

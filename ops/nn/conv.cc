@@ -73,7 +73,7 @@ void check_groups(const OpView& op, std::string_view slot, Dim channels, int64_t
 Conv conv_site(const OpView& op, int spatial) {
   check_types(op);
   refuse_rewritten(op);
-  const ChannelBlocks blocks = channel_blocks(op);
+  const ChannelBlocks blocks = op.decided().blocks;
   Conv conv{.layout = image_layout(op, "Input", spatial, "data_format", blocks.image)};
   const Shape& input = op.in("Input").shape;
   const Shape& filter = op.in("Filter").shape;
@@ -179,7 +179,7 @@ ChannelBias bias_of(const OpView& op, const Conv& conv, const Kind& kind) {
           .channels = channels,
           .pixels = kind.transposed ? in_pixels(s.window) : out_pixels(s.window),
           .block = s.channel_last ? channels : s.map_block,
-          .relu = op.has_attr(kReluBehind)};
+          .relu = op.decided().relu};
 }
 
 // Images are independent, so parts take images whichever product is used. Copies are made at once.
@@ -424,6 +424,7 @@ using Ints = std::vector<int>;
 
 void register_conv(Registry& ops) {
   conv2d_row(ops.op("conv2d"))
+      .traits({.keeps_rows = true, .images = BlockedImages::makes, .layout_attr = "data_format"})
       .sample([](Draw& d) {
         const int64_t c = d.size(1, 3), m = d.size(1, 3);
         return sample_of(d, {2, c, 5, 4}, {m, c, 3, 2}, {{"paddings", Ints{1, 0}}}, m);
@@ -446,7 +447,7 @@ void register_conv(Registry& ops) {
       .sample([](Draw& d) {
         return sample_of(d, {2, 3, 4, 4}, {2, 3, 1, 1}, {});
       });
-  conv2d_row(ops.op("depthwise_conv2d")).sample([](Draw& d) {
+  conv2d_row(ops.op("depthwise_conv2d")).traits({.keeps_rows = true}).sample([](Draw& d) {
     return sample_of(d, {2, 3, 5, 5}, {6, 1, 3, 3}, {{"groups", 3}, {"paddings", Ints{1, 1}}});
   });
   conv2d_transpose_row(ops.op("conv2d_transpose"))

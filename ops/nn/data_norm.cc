@@ -219,7 +219,8 @@ void register_data_norm(Registry& ops) {
   }
   add_attributes(grad);
   for (const std::string slot : kStatistics) grad.inplace(slot, slot);
-  grad.shape([](OpView& op) {
+  grad.traits({.linear = true})
+      .shape([](OpView& op) {
         op.set_out_like("X@GRAD", op.in("X"));
         for (const std::string slot : kStatistics) {
           op.set_out_like(slot, op.in(slot));

@@ -38,7 +38,7 @@ Pool pool_site(const OpView& op, int spatial) {
   Pool pool;
   pool.layout = with_index
                     ? ImageLayout{.spatial = spatial}
-                    : image_layout(op, "X", spatial, "data_format", channel_blocks(op).image);
+                    : image_layout(op, "X", spatial, "data_format", op.decided().blocks.image);
   const Shape& x = op.in("X").shape;
   if (with_index && x.rank() != spatial + 2) {
     throw op.error(cat("X has ", x.rank(), " dimensions ", x, " but ", spatial + 2, " are needed"))
@@ -380,6 +380,7 @@ OpSample pool_sample(Draw& d, const Shape& x, const char* type, const Ints& size
 
 void register_pool(Registry& ops) {
   pool_row(ops.op("pool2d"), 2)
+      .traits({.keeps_rows = true, .images = BlockedImages::follows, .layout_attr = "data_format"})
       .attr("is_test", false, "has no effect")
       .sample([](Draw& d) {
         return pool_sample(d, {2, 2, 5, 4}, "max", {2, 2}, {{"strides", Ints{2, 1}}});

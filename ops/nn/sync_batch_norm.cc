@@ -93,6 +93,7 @@ void register_sync_batch_norm(Registry& ops) {
       .kernel(untyped(own_share))
       .vjp([](Vjp& v) { v.set(0, over_replicas(v.grad())); });
   batch_norm_slots(ops.op("sync_batch_norm"))
+      .traits({.repeatable = true})
       .doc("batch_norm by the statistics of the whole batch, over all devices.")
       .body(sync_batch_norm)
       .grad({"X", "Scale", "Bias", "SavedMean", "SavedVariance"})

@@ -1,50 +1,12 @@
-#include "ops/primitive/fused_elementwise.h"
-
+// p.fused: a tile program and one sum behind it as one node, which fuse_elementwise writes;
+// p.group.
 #include <algorithm>
-#include <map>
 #include <memory>
 
 #include "ops/primitive/fused_loop.h"
 #include "ops/primitive/tiled_sum.h"
 
 namespace trireme {
-
-Attrs FusedProgram::to_attrs() const {
-  std::vector<int32_t> code, shared;
-  for (const Step& step : steps) {
-    code.push_back(static_cast<int32_t>(step.op));
-    code.insert(code.end(), step.in, step.in + 3);
-  }
-  for (const auto& [in, out] : in_place) shared.insert(shared.end(), {in, out});
-  std::vector<int32_t> sum_code{sum.reg, sum.mean};
-  sum_code.insert(sum_code.end(), sum.axes.begin(), sum.axes.end());
-  return {{"constants", constants},
-          {"steps", code},
-          {"results", std::vector<int32_t>(results.begin(), results.end())},
-          {"in_place", shared},
-          {"sum", sum.reg < 0 ? std::vector<int32_t>{} : sum_code}};
-}
-
-FusedProgram FusedProgram::from_attrs(const Attrs& attrs) {
-  const auto ints = [&](const char* name) {
-    return attr_as<std::vector<int32_t>>(attrs.find(name)->second, name);
-  };
-  FusedProgram program;
-  program.constants = attr_as<std::vector<float>>(attrs.find("constants")->second, "constants");
-  const std::vector<int32_t> code = ints("steps"), shared = ints("in_place");
-  for (size_t i = 0; i < code.size(); i += 4) {
-    program.steps.push_back(
-        {static_cast<TileOp>(code[i]), {code[i + 1], code[i + 2], code[i + 3]}});
-  }
-  for (const int32_t result : ints("results")) program.results.push_back(result);
-  for (size_t i = 0; i < shared.size(); i += 2) {
-    program.in_place.emplace_back(shared[i], shared[i + 1]);
-  }
-  if (const std::vector<int32_t> sum = ints("sum"); !sum.empty()) {
-    program.sum = {sum[0], sum[1] != 0, {sum.begin() + 2, sum.end()}};
-  }
-  return program;
-}
 
 namespace {
 
@@ -70,7 +32,7 @@ LoopResults& results_of(std::vector<LoopResults>& all, const Shape& shape) {
   return all.emplace_back(LoopResults{shape});
 }
 
-std::vector<LoopResults> by_shape(const KernelSite& site, const FusedProgram& program) {
+std::vector<LoopResults> by_shape(const KernelSite& site, const TileProgram& program) {
   std::vector<LoopResults> all;
   for (size_t i = 0; i < site.out_size(); ++i) {
     if (program.results[i] < 0) continue;
@@ -104,7 +66,8 @@ struct SummedLoop {
 };
 
 BoundKernel fused_kernel(const KernelSite& site) {
-  const FusedProgram program = FusedProgram::from_attrs(site.attrs());
+  if (!site.decided().program) throw InternalError("a p.fused node has no program");
+  const TileProgram& program = *site.decided().program;
   auto loops = std::make_shared<std::vector<FusedLoop>>();
   std::shared_ptr<SummedLoop> summed;
   int64_t units = 0;
@@ -152,11 +115,6 @@ void register_fused_elementwise(Registry& ops) {
           "A chain of elementwise primitives and a sum behind it; shapes are inferred by its parts")
       .in_list("X", "float32, and bool as masks")
       .out_list("Out", "what others read of the chain")
-      .required_attr<std::vector<float>>("constants", "numbers that steps read")
-      .required_attr<std::vector<int32_t>>("steps", "four numbers each: op and three registers")
-      .required_attr<std::vector<int32_t>>("results", "the register of each result")
-      .required_attr<std::vector<int32_t>>("in_place", "pairs of operand and result")
-      .required_attr<std::vector<int32_t>>("sum", "a register, 1 for the mean, axes; or nothing")
       .kernel(untyped(fused_kernel), "tiles");
   ops.primitive("p.group")
       .doc("Nodes that run as one instruction; each has its own kernel")

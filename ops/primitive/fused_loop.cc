@@ -10,7 +10,7 @@ namespace {
 // Plans the registers of one loop. Vectors are by register of the program.
 class LoopMaker {
  public:
-  LoopMaker(const KernelSite& site, const FusedProgram& program, const Shape& shape,
+  LoopMaker(const KernelSite& site, const TileProgram& program, const Shape& shape,
             const std::vector<int>& outputs, bool sum)
       : site_(site),
         program_(program),
@@ -175,7 +175,7 @@ class LoopMaker {
   };
 
   const KernelSite& site_;
-  const FusedProgram& program_;
+  const TileProgram& program_;
   const std::vector<int>& outputs_;
   const Shape& shape_;
   int sum_;  // a register, or -1
@@ -240,7 +240,7 @@ void store_tile(const FusedLoop::Store& store, const float* tile, float* to, int
 
 }  // namespace
 
-Shape register_shape(const KernelSite& site, const FusedProgram& program, int reg) {
+Shape register_shape(const KernelSite& site, const TileProgram& program, int reg) {
   const int inputs = static_cast<int>(site.in_size());
   const int first_step = inputs + static_cast<int>(program.constants.size());
   if (reg < inputs) return site.in_at(static_cast<size_t>(reg))->shape;
@@ -256,7 +256,7 @@ Shape register_shape(const KernelSite& site, const FusedProgram& program, int re
   return shape.rank() > 0 ? shape : of_number;
 }
 
-FusedLoop make_fused_loop(const KernelSite& site, const FusedProgram& program, const Shape& shape,
+FusedLoop make_fused_loop(const KernelSite& site, const TileProgram& program, const Shape& shape,
                           const std::vector<int>& outputs, bool sum) {
   return LoopMaker(site, program, shape, outputs, sum).make();
 }

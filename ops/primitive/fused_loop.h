@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "cpu/tile.h"
 #include "ops/loops.h"
-#include "ops/primitive/fused_elementwise.h"
 
 namespace trireme {
 
@@ -45,10 +45,10 @@ struct FusedLoop {
 };
 
 // What a register broadcasts to, by the operands that it is made of.
-Shape register_shape(const KernelSite& site, const FusedProgram& program, int reg);
+Shape register_shape(const KernelSite& site, const TileProgram& program, int reg);
 
 // The loop for the results numbered `outputs`, all of this shape, and for the sum's operand.
-FusedLoop make_fused_loop(const KernelSite& site, const FusedProgram& program, const Shape& shape,
+FusedLoop make_fused_loop(const KernelSite& site, const TileProgram& program, const Shape& shape,
                           const std::vector<int>& outputs, bool sum);
 
 }  // namespace trireme

@@ -40,10 +40,11 @@ BoundKernel unary_kernel(const KernelSite& site, F f) {
 
 // The result has the operand's type, or R.
 template <class R, class... Ts, class F>
-OpSchema& unary(Registry& ops, const char* name, const char* doc, F f) {
+OpSchema& unary(Registry& ops, const char* name, std::optional<TileOp> tile, const char* doc, F f) {
   constexpr bool kSame = std::is_void_v<R>;
   return ops.primitive(name)
       .doc(doc)
+      .traits({.tile = tile})
       .in("A", "any shape")
       .out("Out", doc)
       .shape([](OpView& op) {
@@ -63,54 +64,61 @@ OpSchema& unary(Registry& ops, const char* name, const char* doc, F f) {
 void no_slope(Vjp& v) { v.set(0, full_like(v.in(0), 0.0)); }
 
 void register_unary(Registry& ops) {
-  unary<void, float, double, int32_t, int64_t>(ops, "p.neg", "-A", element::neg).vjp([](Vjp& v) {
-    v.set(0, -v.grad());
-  });
-  unary<void, float, double, int32_t, int64_t>(ops, "p.abs", "|A|", element::abs).vjp([](Vjp& v) {
-    v.set(0, v.grad() * sign(v.in(0)));
-  });
-  unary<void, float, double, int32_t, int64_t>(ops, "p.sign", "-1, 0 or 1", element::sign)
+  unary<void, float, double, int32_t, int64_t>(ops, "p.neg", TileOp::neg, "-A", element::neg)
+      .vjp([](Vjp& v) { v.set(0, -v.grad()); });
+  unary<void, float, double, int32_t, int64_t>(ops, "p.abs", TileOp::abs, "|A|", element::abs)
+      .vjp([](Vjp& v) { v.set(0, v.grad() * sign(v.in(0))); });
+  unary<void, float, double, int32_t, int64_t>(ops, "p.sign", TileOp::sign, "-1, 0 or 1",
+                                               element::sign)
       .vjp(no_slope);
-  unary<void, float, double, int32_t, int64_t>(ops, "p.square", "A * A", element::square)
+  unary<void, float, double, int32_t, int64_t>(ops, "p.square", TileOp::square, "A * A",
+                                               element::square)
       .vjp([](Vjp& v) { v.set(0, v.grad() * (2.0 * v.in(0))); });
 
-  const auto real = [&ops](const char* name, const char* doc, auto f) -> OpSchema& {
-    return unary<void, float, double>(ops, name, doc, f);
+  const auto real = [&ops](const char* name, TileOp tile, const char* doc, auto f) -> OpSchema& {
+    return unary<void, float, double>(ops, name, tile, doc, f);
   };
-  real("p.exp", "e to the A", element::exp).vjp([](Vjp& v) { v.set(0, v.grad() * v.out()); });
-  real("p.log", "natural logarithm", element::log).vjp([](Vjp& v) {
+  real("p.exp", TileOp::exp, "e to the A", element::exp).vjp([](Vjp& v) {
+    v.set(0, v.grad() * v.out());
+  });
+  real("p.log", TileOp::log, "natural logarithm", element::log).vjp([](Vjp& v) {
     v.set(0, v.grad() / v.in(0));
   });
-  real("p.log1p", "log(1 + A)", element::log1p).vjp([](Vjp& v) {
+  real("p.log1p", TileOp::log1p, "log(1 + A)", element::log1p).vjp([](Vjp& v) {
     v.set(0, v.grad() / (v.in(0) + 1.0));
   });
-  real("p.sqrt", "square root", element::sqrt).vjp([](Vjp& v) {
+  real("p.sqrt", TileOp::sqrt, "square root", element::sqrt).vjp([](Vjp& v) {
     v.set(0, v.grad() * 0.5 / v.out());
   });
-  real("p.rsqrt", "1 / sqrt(A)", element::rsqrt).vjp([](Vjp& v) {
+  real("p.rsqrt", TileOp::rsqrt, "1 / sqrt(A)", element::rsqrt).vjp([](Vjp& v) {
     v.set(0, v.grad() * -0.5 * v.out() * v.out() * v.out());
   });
-  real("p.reciprocal", "1 / A", element::reciprocal).vjp([](Vjp& v) {
+  real("p.reciprocal", TileOp::reciprocal, "1 / A", element::reciprocal).vjp([](Vjp& v) {
     v.set(0, -v.grad() * v.out() * v.out());
   });
-  real("p.tanh", "hyperbolic tangent", element::tanh).vjp([](Vjp& v) {
+  real("p.tanh", TileOp::tanh, "hyperbolic tangent", element::tanh).vjp([](Vjp& v) {
     v.set(0, v.grad() * (1.0 - v.out() * v.out()));
   });
-  real("p.sigmoid", "1 / (1 + exp(-A))", element::sigmoid).vjp([](Vjp& v) {
+  real("p.sigmoid", TileOp::sigmoid, "1 / (1 + exp(-A))", element::sigmoid).vjp([](Vjp& v) {
     v.set(0, v.grad() * v.out() * (1.0 - v.out()));
   });
-  real("p.sin", "sine", element::sin).vjp([](Vjp& v) { v.set(0, v.grad() * cos(v.in(0))); });
-  real("p.cos", "cosine", element::cos).vjp([](Vjp& v) { v.set(0, -v.grad() * sin(v.in(0))); });
-  real("p.erf", "error function", element::erf).vjp([](Vjp& v) {
+  real("p.sin", TileOp::sin, "sine", element::sin).vjp([](Vjp& v) {
+    v.set(0, v.grad() * cos(v.in(0)));
+  });
+  real("p.cos", TileOp::cos, "cosine", element::cos).vjp([](Vjp& v) {
+    v.set(0, -v.grad() * sin(v.in(0)));
+  });
+  real("p.erf", TileOp::erf, "error function", element::erf).vjp([](Vjp& v) {
     constexpr double kTwoOverRootPi = 1.1283791670955126;
     v.set(0, v.grad() * kTwoOverRootPi * exp(-square(v.in(0))));
   });
-  real("p.floor", "largest whole number not above", element::floor).vjp(no_slope);
-  real("p.ceil", "smallest whole number not below", element::ceil).vjp(no_slope);
-  real("p.round", "nearest whole number, halves away from zero", element::round).vjp(no_slope);
-  unary<bool, float, double>(ops, "p.is_finite", "neither infinite nor NaN",
+  real("p.floor", TileOp::floor, "largest whole number not above", element::floor).vjp(no_slope);
+  real("p.ceil", TileOp::ceil, "smallest whole number not below", element::ceil).vjp(no_slope);
+  real("p.round", TileOp::round, "nearest whole number, halves away from zero", element::round)
+      .vjp(no_slope);
+  unary<bool, float, double>(ops, "p.is_finite", std::nullopt, "neither infinite nor NaN",
                              [](auto a) { return std::isfinite(a); });
-  unary<bool, bool>(ops, "p.not", "logical negation", [](bool a) { return !a; });
+  unary<bool, bool>(ops, "p.not", TileOp::mask_not, "logical negation", [](bool a) { return !a; });
 }
 
 // ---- two operands
@@ -181,10 +189,12 @@ void binary_rule(OpView& op, std::optional<DType> result) {
 }
 
 template <class R, class... Ts, class F>
-OpSchema& binary(Registry& ops, const char* name, const char* doc, F f) {
+OpSchema& binary(Registry& ops, const char* name, std::optional<TileOp> tile, const char* doc,
+                 F f) {
   constexpr bool kSame = std::is_void_v<R>;
   return ops.primitive(name)
       .doc(doc)
+      .traits({.tile = tile})
       .in("A", "any shape")
       .in("B", "A's type; broadcast with A as numpy does")
       .out("Out", doc)
@@ -225,29 +235,30 @@ void set_operand(Vjp& v, size_t i, Expr gradient) {
 }
 
 void register_arithmetic(Registry& ops) {
-  const auto small = [&ops](const char* name, const char* doc, auto f) -> OpSchema& {
-    return binary<void, float, double, int32_t, int64_t, int8_t, uint8_t>(ops, name, doc, f);
+  const auto small = [&ops](const char* name, TileOp tile, const char* doc, auto f) -> OpSchema& {
+    return binary<void, float, double, int32_t, int64_t, int8_t, uint8_t>(ops, name, tile, doc, f);
   };
-  const auto number = [&ops](const char* name, const char* doc, auto f) -> OpSchema& {
-    return binary<void, float, double, int32_t, int64_t>(ops, name, doc, f);
+  const auto number = [&ops](const char* name, TileOp tile, const char* doc, auto f) -> OpSchema& {
+    return binary<void, float, double, int32_t, int64_t>(ops, name, tile, doc, f);
   };
-  small("p.add", "A + B", element::add).vjp([](Vjp& v) {
+  small("p.add", TileOp::add, "A + B", element::add).vjp([](Vjp& v) {
     set_operand(v, 0, v.grad());
     set_operand(v, 1, v.grad());
   });
-  small("p.sub", "A - B", element::sub).vjp([](Vjp& v) {
+  small("p.sub", TileOp::sub, "A - B", element::sub).vjp([](Vjp& v) {
     set_operand(v, 0, v.grad());
     set_operand(v, 1, -v.grad());
   });
-  small("p.mul", "A * B", element::mul).vjp([](Vjp& v) {
+  small("p.mul", TileOp::mul, "A * B", element::mul).vjp([](Vjp& v) {
     set_operand(v, 0, v.grad() * v.in(1));
     set_operand(v, 1, v.grad() * v.in(0));
   });
-  number("p.div", "A / B; whole numbers are cut towards zero", element::div).vjp([](Vjp& v) {
-    set_operand(v, 0, v.grad() / v.in(1));
-    set_operand(v, 1, -v.grad() * v.out() / v.in(1));
-  });
-  number("p.pow", "A to the power B", element::pow).vjp([](Vjp& v) {
+  number("p.div", TileOp::div, "A / B; whole numbers are cut towards zero", element::div)
+      .vjp([](Vjp& v) {
+        set_operand(v, 0, v.grad() / v.in(1));
+        set_operand(v, 1, -v.grad() * v.out() / v.in(1));
+      });
+  number("p.pow", TileOp::pow, "A to the power B", element::pow).vjp([](Vjp& v) {
     const Expr a = v.in(0), b = v.in(1), g = v.grad();
     set_operand(v, 0, g * b * pow(a, b - 1.0));
     // 0 to the power b does not move with b, though its logarithm has no end.
@@ -255,33 +266,35 @@ void register_arithmetic(Registry& ops) {
     set_operand(v, 1, select(equal(a, 0.0), constant(a, 0.0), slope));
   });
   // At a tie the gradient goes to B.
-  small("p.max", "the larger", element::max).vjp([](Vjp& v) {
+  small("p.max", TileOp::max, "the larger", element::max).vjp([](Vjp& v) {
     const Expr first = greater(v.in(0), v.in(1)), zero = constant(v.grad(), 0.0);
     set_operand(v, 0, select(first, v.grad(), zero));
     set_operand(v, 1, select(first, zero, v.grad()));
   });
-  small("p.min", "the smaller", element::min).vjp([](Vjp& v) {
+  small("p.min", TileOp::min, "the smaller", element::min).vjp([](Vjp& v) {
     const Expr first = less(v.in(0), v.in(1)), zero = constant(v.grad(), 0.0);
     set_operand(v, 0, select(first, v.grad(), zero));
     set_operand(v, 1, select(first, zero, v.grad()));
   });
-  number("p.mod", "remainder of A / B with the sign of B", element::mod);
-  number("p.floordiv", "A / B rounded down", element::floordiv);
+  number("p.mod", TileOp::mod, "remainder of A / B with the sign of B", element::mod);
+  number("p.floordiv", TileOp::floordiv, "A / B rounded down", element::floordiv);
 }
 
 void register_comparisons(Registry& ops) {
-  const auto compare = [&ops](const char* name, const char* doc, auto f) {
-    binary<bool, float, double, int32_t, int64_t, bool, uint8_t, int8_t>(ops, name, doc, f);
+  const auto compare = [&ops](const char* name, TileOp tile, const char* doc, auto f) {
+    binary<bool, float, double, int32_t, int64_t, bool, uint8_t, int8_t>(ops, name, tile, doc, f);
   };
-  compare("p.eq", "A == B", element::eq);
-  compare("p.ne", "A != B", element::ne);
-  compare("p.lt", "A < B", element::lt);
-  compare("p.le", "A <= B", element::le);
-  compare("p.gt", "A > B", element::gt);
-  compare("p.ge", "A >= B", element::ge);
-  binary<bool, bool>(ops, "p.and", "both", [](bool a, bool b) { return a && b; });
-  binary<bool, bool>(ops, "p.or", "at least one", [](bool a, bool b) { return a || b; });
-  binary<bool, bool>(ops, "p.xor", "exactly one", [](bool a, bool b) { return a != b; });
+  compare("p.eq", TileOp::eq, "A == B", element::eq);
+  compare("p.ne", TileOp::ne, "A != B", element::ne);
+  compare("p.lt", TileOp::lt, "A < B", element::lt);
+  compare("p.le", TileOp::le, "A <= B", element::le);
+  compare("p.gt", TileOp::gt, "A > B", element::gt);
+  compare("p.ge", TileOp::ge, "A >= B", element::ge);
+  binary<bool, bool>(ops, "p.and", TileOp::mask_and, "both", [](bool a, bool b) { return a && b; });
+  binary<bool, bool>(ops, "p.or", TileOp::mask_or, "at least one",
+                     [](bool a, bool b) { return a || b; });
+  binary<bool, bool>(ops, "p.xor", TileOp::mask_xor, "exactly one",
+                     [](bool a, bool b) { return a != b; });
 }
 
 // ---- the others
@@ -355,6 +368,7 @@ void register_others(Registry& ops) {
         rule(op, b.dtype, broadcast_shapes(op, op.in("A").shape, pair, -1));
         carry_lod(op, "Out", {"A", "B", "C"});
       })
+      .traits({.tile = TileOp::select})
       .vjp([](Vjp& v) {
         const Expr zero = constant(v.grad(), 0.0);
         set_operand(v, 1, select(v.in(0), v.grad(), zero));
@@ -363,6 +377,7 @@ void register_others(Registry& ops) {
       .kernel(untyped(select_kernel));
 
   ops.primitive("p.cast")
+      .traits({.keeps_rows = true})
       .in("A", "any shape and type")
       .out("Out", "A in another element type")
       .renames("A", "Out")
@@ -392,6 +407,7 @@ void register_others(Registry& ops) {
       .kernel(untyped(fill_kernel));
 
   ops.primitive("p.full_like")
+      .traits({.like = 0, .images = BlockedImages::any})
       .in("A", "its shape and type are taken")
       .out("Out", "`value` everywhere")
       .required_attr<double>("value", "the number")

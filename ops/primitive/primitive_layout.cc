@@ -36,6 +36,7 @@ BoundKernel blocks_kernel(const KernelSite& site) {
 
 void register_primitive_layout(Registry& ops) {
   ops.primitive("p.to_blocks")
+      .traits({.keeps_rows = true})
       .in("A", "[batch, channels, spatial...]")
       .out("Out", "[batch, channels / block, spatial..., block]")
       .required_attr<int32_t>("block", "how many channels stand side by side")
@@ -49,6 +50,7 @@ void register_primitive_layout(Registry& ops) {
       })
       .kernel(untyped(blocks_kernel<true>));
   ops.primitive("p.from_blocks")
+      .traits({.keeps_rows = true})
       .in("A", "[batch, channels / block, spatial..., block]")
       .out("Out", "[batch, channels, spatial...]")
       .shape([](OpView& op) {

@@ -140,6 +140,7 @@ void register_sums(Registry& ops) {
                 []<class T>(const KernelSite& site) {
                   return primitive_sum<T>(site.in("A").shape, primitive_axes(site));
                 }))
+      .traits({.sums = true})
       .vjp([](Vjp& v) { v.set(0, broadcast_like(with_axes(v, v.grad()), v.in(0))); });
 
   reduction(ops, "p.mean", "arithmetic mean",
@@ -148,6 +149,7 @@ void register_sums(Registry& ops) {
                                       return primitive_mean<T>(site.in("A").shape,
                                                                primitive_axes(site));
                                     }))
+      .traits({.sums = true, .averages = true})
       .vjp([](Vjp& v) {
         const Expr share = v.grad() / emit("p.size_ratio", {v.in(0), v.out()});
         v.set(0, broadcast_like(with_axes(v, share), v.in(0)));
@@ -305,6 +307,7 @@ BoundKernel broadcast_kernel(const KernelSite& site) {
 
 void register_broadcasts(Registry& ops) {
   ops.primitive("p.broadcast_like")
+      .traits({.like = 1, .images = BlockedImages::any})
       .in("A", "any shape that broadcasts to B's")
       .in("B", "its shape is taken")
       .out("Out", "A repeated to the shape of B")
@@ -316,6 +319,7 @@ void register_broadcasts(Registry& ops) {
       .vjp([](Vjp& v) { v.set(0, sum_to_like(v.grad(), v.in(0))); })
       .kernel(untyped(broadcast_kernel));
   ops.primitive("p.sum_to_like")
+      .traits({.like = 1, .sums = true, .images = BlockedImages::any})
       .in("A", "a value to which B would broadcast")
       .in("B", "its shape is taken")
       .out("Out", "A added up along the dimensions in which B was repeated")

@@ -136,6 +136,7 @@ void register_primitive_shape(Registry& ops) {
       });
   renaming_primitive(ops, "p.reshape_like", "the elements of A under the shape of B")
       .in("B", "its shape is taken")
+      .traits({.like = 1})
       .shape([](OpView& op) {
         const ValueInfo &a = op.in("A"), &like = op.in("B");
         if (!a.shape.numel().may_equal(like.shape.numel())) {

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr OpTraits kHostOp{.host = true, .no_inference = true, .reads_values = {}};
+const OpTraits kHostOp{.host = true, .no_inference = true};
 
 // ---- split_byref
 
@@ -318,7 +318,7 @@ void register_sharding(Registry& ops) {
   ops.op("delete_var")
       .doc("Ends the life of variables: reading one after it is an error.")
       .in_list("X", "the variables")
-      .traits({.host = true, .effect = true, .no_inference = true})
+      .traits({.host = true, .effect = true, .no_inference = true, .marker = Marker::end_of_life})
       .kernel(untyped(delete_var));
 }
 

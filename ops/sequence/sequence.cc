@@ -310,6 +310,7 @@ void register_sequence(Registry& ops) {
       });
 
   ops.op("sequence_reverse")
+      .traits({.linear = true})
       .doc("Every sequence of the last level backwards")
       .in("X", "rows in sequences")
       .out("Y", "like X")

@@ -119,7 +119,7 @@ void register_constants(Registry& ops) {
         op.set_out("Out", dtype_attr(op, "dtype"), wanted_shape(op));
       })
       .kernel(untyped(constant_kernel))
-      .traits({.reads_values = kShapeInputs});
+      .traits({.reads_values = kShapeInputs, .fills = true, .linear = true});
   ops.op("fill_constant_batch_size_like")
       .in("Input", "one of its extents is taken")
       .out("Out", "the number everywhere")
@@ -133,6 +133,7 @@ void register_constants(Registry& ops) {
       .shape(batch_size_like_shape)
       .kernel(untyped(constant_kernel));
   ops.op("fill_zeros_like")
+      .traits({.linear = true})
       .in("X", "its shape and type are taken")
       .out("Out", "zeros")
       .shape([](OpView& op) {
@@ -216,6 +217,7 @@ BoundKernel assign_value_kernel(const KernelSite& site) {
 
 void register_copies(Registry& ops) {
   ops.op("assign")
+      .traits({.linear = true})
       .in("X", "a tensor, SelectedRows or a tensor array")
       .out("Out", "a copy of X")
       .shape([](OpView& op) { op.set_out_like("Out", op.in("X")); })
@@ -260,6 +262,7 @@ void range_shape(OpView& op) {
 
 void register_shapes(Registry& ops) {
   ops.op("shape")
+      .traits({.linear = true})
       .in("Input", "any shape and type")
       .out("Out", "the extents of Input, int32")
       .shape([](OpView& op) { op.set_out("Out", DType::int32, {op.in("Input").shape.rank()}); })

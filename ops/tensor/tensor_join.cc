@@ -227,7 +227,7 @@ void register_concat(Registry& ops) {
         const int axis = joining_axis(site, site.in("X").shape.rank());
         return cut_kernel(input_pieces(site, axis), site.position("Out@GRAD"));
       }))
-      .traits({.reads_values = {"AxisTensor"}})
+      .traits({.reads_values = {"AxisTensor"}, .linear = true})
       .sample([](Draw& d) {
         const Shape shape = d.shape(1, 3);
         const auto axis = static_cast<int32_t>(d.size(-shape.rank(), shape.rank() - 1));
