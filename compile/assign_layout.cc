@@ -11,12 +11,6 @@
 namespace trireme {
 namespace {
 
-// One vector's worth of channels; all of them where that leaves a rest. Fewer stay plain.
-int64_t block_for(int64_t channels) {
-  const int64_t lanes = vector_width() == VectorWidth::avx512 ? 16 : 8;
-  return channels < lanes ? 0 : channels % lanes == 0 ? lanes : channels;
-}
-
 bool is_image(const ValueInfo& info) {
   return info.type == VarType::lod_tensor && info.shape.rank() == 4 && info.shape[1].known();
 }
@@ -28,8 +22,11 @@ std::string text_attr(const Node& node, std::string_view name) {
 
 class Assigner {
  public:
-  explicit Assigner(Graph& graph)
-      : graph_(graph), blocked_(graph.values.size(), -1), plain_(graph.values.size(), true) {}
+  Assigner(Graph& graph, int64_t lanes)
+      : graph_(graph),
+        lanes_(lanes),
+        blocked_(graph.values.size(), -1),
+        plain_(graph.values.size(), true) {}
 
   bool run() {
     std::vector<Node> old = std::move(graph_.nodes);
@@ -57,6 +54,11 @@ class Assigner {
 
  private:
   const ValueInfo& info(int value) const { return graph_.values[value].info; }
+
+  // One vector's worth of channels; all of them where that leaves a rest. Fewer stay plain.
+  int64_t block_for(int64_t channels) const {
+    return channels < lanes_ ? 0 : channels % lanes_ == 0 ? lanes_ : channels;
+  }
 
   bool rewrite(Node& node) {
     if (!node.regions.empty() || !node.shared.empty()) return false;
@@ -227,15 +229,15 @@ class Assigner {
   }
 
   Graph& graph_;
+  int64_t lanes_;
   std::vector<int> blocked_;  // by value: the one that holds it in blocks, or -1
   std::vector<bool> plain_;   // by value: whether it is where the program has it
 };
 
 }  // namespace
 
-bool assign_layout(Graph& graph) {
-  if (!has_onednn() || vector_width() == VectorWidth::base) return false;
-  return Assigner(graph).run();
+bool assign_layout(Graph& graph, const Target& target) {
+  return target.blocked_images && Assigner(graph, target.lanes).run();
 }
 
 }  // namespace trireme

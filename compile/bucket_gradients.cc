@@ -18,7 +18,7 @@ bool has_fixed_place(const Graph& graph, int value) {
 
 }  // namespace
 
-bool bucket_gradients(Graph& graph) {
+bool bucket_gradients(Graph& graph, const Target&) {
   if (!graph.replicated) return false;
   const std::set<int> gradients(graph.kept.begin(), graph.kept.end());  // as they are made
   std::map<DType, std::vector<int>> buckets;

@@ -21,7 +21,7 @@ float number_of(const Node& constant) {
 
 }  // namespace
 
-bool fold_constants(Graph& graph) {
+bool fold_constants(Graph& graph, const Target&) {
   bool changed = false;
   for (Node& node : graph.nodes) {
     const std::optional<TileOp> op = node.schema->trait().tile;

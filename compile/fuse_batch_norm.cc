@@ -49,12 +49,14 @@ bool has_own_slots_only(const Node& node) {
 
 class NormFuser {
  public:
-  explicit NormFuser(Graph& graph) : graph_(graph) {}
+  NormFuser(Graph& graph, const Target& target) : graph_(graph), target_(target) {}
 
   bool run() {
     const bool forwards = sweep(&NormFuser::fuse_forwards);
     const bool backwards = sweep(&NormFuser::fuse_backwards);
-    if (forwards || backwards) prune_unobservable(graph_);  // zeros that nobody compares with
+    if (forwards || backwards) {
+      prune_unobservable(graph_, target_);  // zeros that nobody compares with
+    }
     return forwards || backwards;
   }
 
@@ -309,6 +311,7 @@ class NormFuser {
   }
 
   Graph& graph_;
+  const Target& target_;
   std::optional<EqualShapes> shapes_;
   std::vector<bool> keep_;  // by node
   // By value, as the sweep found them: who reads a value through a node that was put since counts
@@ -319,6 +322,6 @@ class NormFuser {
 
 }  // namespace
 
-bool fuse_batch_norm(Graph& graph) { return NormFuser(graph).run(); }
+bool fuse_batch_norm(Graph& graph, const Target& target) { return NormFuser(graph, target).run(); }
 
 }  // namespace trireme

@@ -107,6 +107,6 @@ class BiasFuser {
 
 }  // namespace
 
-bool fuse_conv_bias(Graph& graph) { return BiasFuser(graph).run(); }
+bool fuse_conv_bias(Graph& graph, const Target&) { return BiasFuser(graph).run(); }
 
 }  // namespace trireme

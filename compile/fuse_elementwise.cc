@@ -464,6 +464,6 @@ class Fuser {
 
 }  // namespace
 
-bool fuse_elementwise(Graph& graph) { return Fuser(graph).run(); }
+bool fuse_elementwise(Graph& graph, const Target&) { return Fuser(graph).run(); }
 
 }  // namespace trireme

@@ -163,6 +163,6 @@ class Grouper {
 
 }  // namespace
 
-bool group_updates(Graph& graph) { return Grouper(graph).run(); }
+bool group_updates(Graph& graph, const Target&) { return Grouper(graph).run(); }
 
 }  // namespace trireme

@@ -44,7 +44,7 @@ std::vector<bool> overwritten_values(const Graph& graph) {
 
 }  // namespace
 
-bool merge_equal(Graph& graph) {
+bool merge_equal(Graph& graph, const Target&) {
   const std::vector<bool> overwritten = overwritten_values(graph);
   std::vector<int> stands_for(graph.values.size());
   for (size_t v = 0; v < stands_for.size(); ++v) stands_for[v] = static_cast<int>(v);

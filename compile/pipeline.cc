@@ -25,16 +25,14 @@ constexpr std::array kPipeline = {
     Pass{"bucket_gradients", bucket_gradients},  // last: it says where values stand
 };
 
-}  // namespace
-
-namespace {
-
-void run_inner_passes(Graph& graph, const std::vector<std::string>& off) {
+void run_inner_passes(Graph& graph, const Target& target, const std::vector<std::string>& off) {
   for (Node& node : graph.nodes) {
     for (Region& region : node.regions) {
-      run_inner_passes(*region.graph, off);
+      run_inner_passes(*region.graph, target, off);
       for (const Pass& pass : kPipeline) {
-        if (std::find(off.begin(), off.end(), pass.name) == off.end()) pass.run(*region.graph);
+        if (std::find(off.begin(), off.end(), pass.name) == off.end()) {
+          pass.run(*region.graph, target);
+        }
       }
     }
   }
@@ -42,16 +40,17 @@ void run_inner_passes(Graph& graph, const std::vector<std::string>& off) {
 
 }  // namespace
 
-std::vector<PassReport> run_passes(Graph& graph, const std::vector<std::string>& off) {
+std::vector<PassReport> run_passes(Graph& graph, const Target& target,
+                                   const std::vector<std::string>& off) {
   const bool check = check_between_passes.load(std::memory_order_relaxed);
   if (check) check_graph(graph, "after lowering");
-  run_inner_passes(graph, off);
+  run_inner_passes(graph, target, off);
   if (check) check_graph(graph, "after the passes of sub-blocks");
   std::vector<PassReport> reports;
   for (const Pass& pass : kPipeline) {
     if (std::find(off.begin(), off.end(), pass.name) != off.end()) continue;
     const size_t before = graph.nodes.size();
-    const bool changed = pass.run(graph);
+    const bool changed = pass.run(graph, target);
     if (check) check_graph(graph, pass.name);
     reports.push_back({pass.name, before, graph.nodes.size(), changed});
   }

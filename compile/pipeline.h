@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "compile/graph.h"
+#include "compile/target.h"
 
 namespace trireme {
 
 struct Pass {
   const char* name;
-  bool (*run)(Graph& graph);  // true when it changed something
+  bool (*run)(Graph& graph, const Target& target);  // true when it changed something
 };
 
 struct PassReport {
@@ -22,6 +23,7 @@ struct PassReport {
 std::vector<std::string> pass_names();
 
 // Runs every pass that is not named in `off`, in order.
-std::vector<PassReport> run_passes(Graph& graph, const std::vector<std::string>& off = {});
+std::vector<PassReport> run_passes(Graph& graph, const Target& target,
+                                   const std::vector<std::string>& off = {});
 
 }  // namespace trireme

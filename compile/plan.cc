@@ -234,6 +234,7 @@ class Planner {
     Plan::RegionPlan made;
     made.plan = std::make_unique<Plan>();
     made.plan->graph = std::move(*region.graph);
+    made.plan->target = plan_.target;
     const Graph& inner = made.plan->graph;
     std::map<int, int> ties;
     std::vector<bool> unsure(inner.values.size(), false);
@@ -363,9 +364,8 @@ class Planner {
 
   // Only values whose slot never holds anything of another shape.
   void fill_bucket(const std::vector<int>& values) {
-    constexpr int64_t kAlignment = 64;  // bytes
     Plan::Bucket bucket{.dtype = graph_.values[values.front()].info.dtype, .places = {}};
-    const int64_t step = kAlignment / static_cast<int64_t>(size_of(bucket.dtype));
+    const int64_t step = static_cast<int64_t>(plan_.target.alignment / size_of(bucket.dtype));
     for (int value : values) {
       const int slot = plan_.slot_of[value];
       const ValueInfo& info = graph_.values[value].info;
@@ -394,9 +394,10 @@ class Planner {
 
 }  // namespace
 
-std::unique_ptr<Plan> make_plan(Graph graph) {
+std::unique_ptr<Plan> make_plan(Graph graph, const Target& target) {
   auto plan = std::make_unique<Plan>();
   plan->graph = std::move(graph);
+  plan->target = target;
   Planner(*plan).run();
   check_plan(*plan);
   return plan;

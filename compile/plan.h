@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compile/graph.h"
+#include "compile/target.h"
 
 namespace trireme {
 
@@ -56,6 +57,7 @@ struct Lifetime {
 class Plan {
  public:
   Graph graph;
+  Target target;  // what it was compiled for
   std::vector<Slot> slots;
   std::vector<int> slot_of;  // by value
   std::vector<Instruction> instructions;
@@ -111,8 +113,8 @@ class Plan {
   std::vector<Bucket> buckets;
 };
 
-// Decides slots and segments, then checks the result (check_plan). `outer`: for regions.
-std::unique_ptr<Plan> make_plan(Graph graph);
+// Decides slots and segments, then checks the result (check_plan).
+std::unique_ptr<Plan> make_plan(Graph graph, const Target& target);
 
 // Replays the plan and proves, sharing no code with make_plan: every read is written before; no
 // instruction writes a slot whose present value is still to be read; feeds are never written; every

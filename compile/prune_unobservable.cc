@@ -3,7 +3,7 @@
 
 namespace trireme {
 
-bool prune_unobservable(Graph& graph) {
+bool prune_unobservable(Graph& graph, const Target&) {
   std::vector<bool> seen = graph.outliving();  // values somebody needs
 
   std::vector<bool> keep(graph.nodes.size(), false);

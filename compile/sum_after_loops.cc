@@ -158,7 +158,7 @@ class AfterLoop {
 
 }  // namespace
 
-bool sum_after_loops(Graph& graph) {
+bool sum_after_loops(Graph& graph, const Target&) {
   std::vector<Node> nodes;
   bool changed = false;
   for (size_t n = 0; n < graph.nodes.size(); ++n) {

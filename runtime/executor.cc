@@ -188,9 +188,10 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
                           .graphviz = options.graphviz,
                           .poll = options.poll});
   } else {
-    compiled->passes = run_passes(graph, options.passes_off);
+    const Target target = target_of(place_);
+    compiled->passes = run_passes(graph, target, options.passes_off);
     if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_after", options.poll);
-    compiled->plan = make_plan(std::move(graph));
+    compiled->plan = make_plan(std::move(graph), target);
   }
   compiled->key = std::move(key);
 

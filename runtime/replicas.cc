@@ -66,8 +66,8 @@ bool equal_bytes(const Tensor& a, const Tensor& b) {
 
 Replicas::Replicas(ParallelGraphs graphs, int devices, const Options& options)
     : graphs_(std::move(graphs)), options_(options) {
-  passes_ = run_passes(graphs_.replica, options.passes_off);
-  for (const PassReport& pass : run_passes(graphs_.update, options.passes_off)) {
+  passes_ = run_passes(graphs_.replica, cpu_target(), options.passes_off);
+  for (const PassReport& pass : run_passes(graphs_.update, cpu_target(), options.passes_off)) {
     passes_.push_back(pass);
   }
   refuse_inner_exchanges(graphs_.replica, false);
@@ -75,7 +75,7 @@ Replicas::Replicas(ParallelGraphs graphs, int devices, const Options& options)
     draw_graph(graphs_.replica, options.graphviz + "_after", options.poll);
     draw_graph(graphs_.update, options.graphviz + "_update_after", options.poll);
   }
-  replica_ = make_plan(std::move(graphs_.replica));
+  replica_ = make_plan(std::move(graphs_.replica), cpu_target());
   for (size_t i = 0; i < replica_->instructions.size(); ++i) {
     const Node& node = replica_->graph.nodes[replica_->instructions[i].node];
     if (node.schema->trait().random) random_.push_back(static_cast<int>(i));
@@ -87,7 +87,7 @@ Replicas::Replicas(ParallelGraphs graphs, int devices, const Options& options)
   alone_.assign(alone.begin(), alone.end());
   filled_buckets_.resize(replica_->buckets.size());
   if (!graphs_.update.nodes.empty() || !graphs_.update.fetches.empty()) {
-    update_ = make_plan(std::move(graphs_.update));
+    update_ = make_plan(std::move(graphs_.update), cpu_target());
   }
   states_.resize(static_cast<size_t>(devices));
   for (const auto& state : replica_->graph.states) {

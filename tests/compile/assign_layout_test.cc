@@ -4,8 +4,6 @@
 
 #include "compile/lower.h"
 #include "compile/pipeline.h"
-#include "cpu/onednn.h"
-#include "cpu/vectorised.h"
 #include "ir/unique_name.h"
 #include "layers/layers.h"
 #include "layers/optimizer.h"
@@ -14,9 +12,6 @@
 
 namespace trireme::testing {
 namespace {
-
-// Whether this build and machine have the pass at all.
-bool lays_out() { return has_onednn() && vector_width() != VectorWidth::base; }
 
 Var& conv_bn(Var& x, int filters, int size, int stride, const char* act) {
   Var& conv = layers::conv2d(x, {.num_filters = filters,
@@ -123,19 +118,45 @@ size_t layout_nodes(const Graph& graph, std::string_view type) {
   return count;
 }
 
-// Only what enters and leaves the net is moved: the operands of the last product, and what
-// arrives for them.
-TEST(AssignLayoutGraph, KeepsBlocksThroughAResidualNet) {
-  if (!lays_out()) GTEST_SKIP() << "no convolution library, or no vectors";
+// A residual net's graph as compiled for some machine, which need not be this one.
+Graph compiled_for(const Target& target) {
   const Net net(residual_net);
   LowerRequest request;
   request.feeds["x"] = {.shape = {Dim(), 3, 13, 12}};
   request.feeds["y"] = {.dtype = DType::int64, .shape = {Dim(), 1}};
   request.fetches = {net.loss};
   Graph graph = lower(*net.main, request);
-  run_passes(graph, {"fuse_elementwise"});
+  run_passes(graph, target, {"fuse_elementwise"});
+  return graph;
+}
+
+// Only what enters and leaves the net is moved: the operands of the last product, and what
+// arrives for them.
+TEST(AssignLayoutGraph, KeepsBlocksThroughAResidualNet) {
+  const Graph graph = compiled_for({.lanes = 16, .blocked_images = true});
   EXPECT_EQ(layout_nodes(graph, "p.from_blocks"), 1u) << graph.to_text();
   EXPECT_EQ(layout_nodes(graph, "p.to_blocks"), 1u) << graph.to_text();
+}
+
+TEST(AssignLayoutGraph, TakesTheBlockFromTheTarget) {
+  for (const int lanes : {4, 8, 16}) {
+    const Graph graph = compiled_for({.lanes = lanes, .blocked_images = true});
+    for (const Node& node : graph.nodes) {
+      if (node.schema->type() != "conv2d") continue;
+      const Shape& map = graph.info(node.outs[0]).shape;
+      ASSERT_EQ(map.rank(), 5) << graph.to_text();
+      const int64_t channels = map.at(1) * map.at(4);
+      EXPECT_EQ(node.decided.blocks.map, map.at(4));
+      EXPECT_FALSE(node.attrs->contains("channel_blocks")) << "what passes decide is no attribute";
+      EXPECT_EQ(map.at(4), channels % lanes == 0 ? lanes : channels);
+    }
+  }
+}
+
+TEST(AssignLayoutGraph, LeavesImagesPlainForATargetThatWorksOnPlainOnes) {
+  const Graph graph = compiled_for({.lanes = 16, .blocked_images = false});
+  EXPECT_EQ(layout_nodes(graph, "p.from_blocks"), 0u);
+  EXPECT_EQ(layout_nodes(graph, "p.to_blocks"), 0u);
 }
 
 }  // namespace

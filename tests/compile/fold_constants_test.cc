@@ -22,14 +22,14 @@ TEST(FoldConstants, DoesWhatAStepWouldDoToTheBit) {
   const int rest = graph.emit("p.sub", {one, beta}, {})[0];
   const int root = graph.emit("p.sqrt", {rest}, {})[0];
   graph.fetches = {{"root", root}};
-  EXPECT_TRUE(fold_constants(graph));
+  EXPECT_TRUE(fold_constants(graph, cpu_target()));
   check_graph(graph, "fold_constants");
   ASSERT_EQ(maker(graph, root).schema->type(), "p.constant");
   EXPECT_EQ(attr_as<double>(maker(graph, root).attrs->at("value"), "value"),
             static_cast<double>(std::sqrt(1.0f - 0.999f)));
-  EXPECT_TRUE(prune_unobservable(graph));
+  EXPECT_TRUE(prune_unobservable(graph, cpu_target()));
   EXPECT_EQ(graph.nodes.size(), 1u);
-  EXPECT_FALSE(fold_constants(graph));
+  EXPECT_FALSE(fold_constants(graph, cpu_target()));
 }
 
 TEST(FoldConstants, LeavesWhatIsFedAndWhatIsNotFloat32) {
@@ -41,7 +41,7 @@ TEST(FoldConstants, LeavesWhatIsFedAndWhatIsNotFloat32) {
   const int sum = graph.emit("p.add", {fed, one}, {})[0];
   const int twice = graph.emit("p.add", {wide, wide}, {})[0];
   graph.fetches = {{"sum", sum}, {"twice", twice}};
-  EXPECT_FALSE(fold_constants(graph));
+  EXPECT_FALSE(fold_constants(graph, cpu_target()));
   EXPECT_EQ(maker(graph, sum).schema->type(), "p.add");
   EXPECT_EQ(maker(graph, twice).schema->type(), "p.add");
 }

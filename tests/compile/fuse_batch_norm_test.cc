@@ -55,7 +55,7 @@ struct NormNet {
     request.feeds["x"] = {.shape = fed};
     Graph graph = lower(*main, request);
     off.emplace_back("fuse_elementwise");
-    run_passes(graph, off);
+    run_passes(graph, cpu_target(), off);
     return graph;
   }
 
@@ -220,7 +220,7 @@ TEST(FuseBatchNorm, LeavesASumWhoseShapesMayDiffer) {
   request.feeds["x"] = {.shape = {Dim(), 3, 4, 4}};
   request.feeds["z"] = {.shape = {Dim(), 16, 4, 4}};
   Graph graph = lower(*main, request);
-  run_passes(graph, {"fuse_elementwise"});
+  run_passes(graph, cpu_target(), {"fuse_elementwise"});
   EXPECT_EQ(nodes_of(graph, "p.batch_norm_relu"), 0u);
   Scope scope;
   Executor executor;
@@ -242,7 +242,7 @@ TEST(FuseBatchNorm, LeavesFloat64) {
   LowerRequest request{.fetches = {out}};
   request.feeds["x"] = {.dtype = DType::float64, .shape = {Dim(), 3, 4, 4}};
   Graph graph = lower(*main, request);
-  run_passes(graph);
+  run_passes(graph, cpu_target());
   EXPECT_EQ(nodes_of(graph, "batch_norm"), 1u);
 }
 

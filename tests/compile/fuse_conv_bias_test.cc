@@ -33,15 +33,19 @@ struct BiasNet {
     out = result.name();
     loss = mean.name();
   }
-  int nodes(std::string_view type, const std::vector<std::string>& fetches) const {
+  Graph graph(const std::vector<std::string>& fetches) const {
     LowerRequest request;
     const Var& x = main->global_block().var("x");
     request.feeds["x"] = {DType::float32, x.shape(), 0, VarType::lod_tensor};
     request.fetches = fetches;
     Graph graph = lower(*main, request);
-    run_passes(graph, {"assign_layout", "fuse_elementwise"});
+    run_passes(graph, cpu_target(), {"assign_layout", "fuse_elementwise"});
+    return graph;
+  }
+  int nodes(std::string_view type, const std::vector<std::string>& fetches) const {
+    const Graph made = graph(fetches);
     return static_cast<int>(
-        std::count_if(graph.nodes.begin(), graph.nodes.end(),
+        std::count_if(made.nodes.begin(), made.nodes.end(),
                       [&](const Node& node) { return node.schema->type() == type; }));
   }
 };
@@ -52,6 +56,19 @@ TEST(FuseConvBias, LeavesNoSumAndNoRelu) {
   const BiasNet net(3, {.num_filters = 4, .filter_size = {3}, .act = "relu"}, as_it_is);
   EXPECT_EQ(net.nodes("p.add", {net.loss}), 0);
   EXPECT_EQ(net.nodes("p.max", {net.loss}), 0);
+}
+
+TEST(FuseConvBias, MarksTheReluInAFieldOfTheNode) {
+  for (const bool relu : {true, false}) {
+    const BiasNet net(3, {.num_filters = 4, .filter_size = {3}, .act = relu ? "relu" : ""},
+                      as_it_is);
+    const Graph graph = net.graph({net.loss});
+    const auto conv = std::find_if(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+      return node.schema->type() == "conv2d";
+    });
+    ASSERT_NE(conv, graph.nodes.end());
+    EXPECT_EQ(conv->decided.relu, relu);
+  }
 }
 
 TEST(FuseConvBias, KeepsWhatSomebodySees) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
 
 #include "compile/lower.h"
 #include "compile/passes.h"
@@ -46,7 +47,7 @@ struct Chain {
       if (var->is_data()) request.feeds[var->name()] = {.shape = var->shape()};
     }
     Graph graph = lower(*program, request);
-    prune_unobservable(graph);
+    prune_unobservable(graph, cpu_target());
     return graph;
   }
 };
@@ -62,7 +63,7 @@ TEST(FuseElementwise, AChainBecomesOneNode) {
   const std::string sum = chain.op("elementwise_add", {"x", "y"});
   const std::string last = chain.op("square", {chain.op("tanh", {chain.op("relu", {sum})})});
   Graph graph = chain.lowered({last});
-  EXPECT_TRUE(fuse_elementwise(graph));
+  EXPECT_TRUE(fuse_elementwise(graph, cpu_target()));
   ASSERT_EQ(graph.nodes.size(), 1u);
   EXPECT_EQ(graph.nodes[0].parts.size(), 4u);
   EXPECT_EQ(graph.nodes[0].outs.size(), 1u);
@@ -74,7 +75,7 @@ TEST(FuseElementwise, WhatOthersReadIsAResult) {
   const std::string first = chain.op("relu", {"x"});
   const std::string second = chain.op("tanh", {first});
   Graph graph = chain.lowered({first, second});
-  EXPECT_TRUE(fuse_elementwise(graph));
+  EXPECT_TRUE(fuse_elementwise(graph, cpu_target()));
   ASSERT_EQ(graph.nodes.size(), 1u);
   EXPECT_EQ(graph.nodes[0].outs.size(), 2u);
 }
@@ -85,7 +86,7 @@ TEST(FuseElementwise, LeavesAChainThatWouldWaitForItself) {
   const std::string product = chain.op("mul", {first, first});
   const std::string last = chain.op("elementwise_add", {first, product});
   Graph graph = chain.lowered({last});
-  EXPECT_FALSE(fuse_elementwise(graph));
+  EXPECT_FALSE(fuse_elementwise(graph, cpu_target()));
 }
 
 TEST(FuseElementwise, JoinsAroundAProductThatIsNotBetween) {
@@ -95,9 +96,44 @@ TEST(FuseElementwise, JoinsAroundAProductThatIsNotBetween) {
   const std::string beside = chain.op("tanh", {first});
   const std::string last = chain.op("square", {product});
   Graph graph = chain.lowered({last, beside});
-  EXPECT_TRUE(fuse_elementwise(graph));
+  EXPECT_TRUE(fuse_elementwise(graph, cpu_target()));
   EXPECT_EQ(count_of(graph, "p.fused"), 1u);
   EXPECT_EQ(graph.nodes.size(), 3u);
+}
+
+// An emitter as a device would have one: it reads the program and nothing else.
+std::string emitted(const Node& node) {
+  static const std::map<TileOp, std::string> kNames = {{TileOp::add, "add"},
+                                                       {TileOp::max, "max"},
+                                                       {TileOp::tanh, "tanh"},
+                                                       {TileOp::square, "square"}};
+  const TileProgram& program = *node.decided.program;
+  const size_t operands = node.ins.size(), constants = program.constants.size();
+  std::string code;
+  for (size_t c = 0; c < constants; ++c) {
+    code += cat("r", operands + c, " = ", program.constants[c], "; ");
+  }
+  for (size_t s = 0; s < program.steps.size(); ++s) {
+    const TileProgram::Step& step = program.steps[s];
+    code += cat("r", operands + constants + s, " = ", kNames.at(step.op));
+    for (int i = 0; i < tile_operands(step.op); ++i) code += cat(" r", step.in[i]);
+    code += "; ";
+  }
+  for (int result : program.results) code += result < 0 ? "out sum" : cat("out r", result);
+  if (program.sum.reg >= 0) code += cat(" of r", program.sum.reg);
+  return code;
+}
+
+TEST(FuseElementwise, WritesAProgramThatADeviceCanEmit) {
+  Chain chain({{"x", {4, 3}}, {"y", {4, 3}}});
+  const std::string sum = chain.op("elementwise_add", {"x", "y"});
+  const std::string last = chain.op("square", {chain.op("tanh", {chain.op("relu", {sum})})});
+  Graph graph = chain.lowered({last});
+  fuse_elementwise(graph, cpu_target());
+  ASSERT_EQ(graph.nodes.size(), 1u);
+  EXPECT_TRUE(graph.nodes[0].attrs->empty()) << "the program is a field of the node";
+  EXPECT_EQ(emitted(graph.nodes[0]),
+            "r2 = 0; r3 = add r0 r1; r4 = max r3 r2; r5 = tanh r4; r6 = square r5; out r6");
 }
 
 TEST(FuseElementwise, AWrongFeedIsExplainedByTheOpThatMinds) {
@@ -140,8 +176,8 @@ TEST(FuseElementwise, AnUpdateIsWrittenOverItsParameter) {
                    {{"ParamOut", {"w"}}},
                    {}});
   Graph graph = lower(*program, {});
-  run_passes(graph);
-  const auto plan = make_plan(std::move(graph));
+  run_passes(graph, cpu_target());
+  const auto plan = make_plan(std::move(graph), cpu_target());
   EXPECT_EQ(plan->instructions.size(), 1u);
   EXPECT_TRUE(plan->write_backs.empty());
 }
@@ -166,7 +202,7 @@ TEST(FuseElementwise, ASumJoinsWhatItAddsUp) {
   const std::string loss =
       chain.op("mean", {chain.op("square", {chain.op("elementwise_sub", {"a", "b"})})});
   Graph graph = chain.lowered({loss});
-  EXPECT_TRUE(fuse_elementwise(graph));
+  EXPECT_TRUE(fuse_elementwise(graph, cpu_target()));
   EXPECT_EQ(count_of(graph, "p.mean"), 0u);
   EXPECT_EQ(count_of(graph, "p.fused"), 1u);
 }
@@ -177,7 +213,7 @@ TEST(FuseElementwise, NobodyWaitsForASumOfTheSameNode) {
   const std::string norm = chain.op("reduce_sum", {squares}, {{"reduce_all", true}});
   const std::string share = chain.op("elementwise_div", {squares, norm});
   Graph graph = chain.lowered({share});
-  fuse_elementwise(graph);
+  fuse_elementwise(graph, cpu_target());
   for (const Node& node : graph.nodes) {
     for (int in : node.ins) {
       EXPECT_EQ(std::count(node.outs.begin(), node.outs.end(), in), 0) << graph.to_text();

@@ -45,7 +45,7 @@ struct Updates {
     LowerRequest request;
     request.fetches = fetches;
     Graph graph = lower(*program, request);
-    run_passes(graph);
+    run_passes(graph, cpu_target());
     return graph;
   }
 };
@@ -67,7 +67,7 @@ TEST(GroupUpdates, StepsOfOneKindAreOneInstructionInPlace) {
   EXPECT_EQ(last.members.size(), 4u);
   EXPECT_EQ(last.origin->op_type, "sgd");
   EXPECT_EQ(group_sizes(graph).size(), 1u);
-  const auto plan = make_plan(std::move(graph));
+  const auto plan = make_plan(std::move(graph), cpu_target());
   EXPECT_TRUE(plan->write_backs.empty());
 }
 
@@ -152,7 +152,7 @@ TEST(GroupUpdates, StepsInsideABranchAreGroupedThere) {
   LowerRequest request;
   request.feeds["now"] = {.dtype = DType::boolean, .shape = {1}};
   Graph graph = lower(*updates.program, request);
-  run_passes(graph);
+  run_passes(graph, cpu_target());
   std::vector<size_t> sizes;
   for (const Node& node : graph.nodes) {
     for (const Region& region : node.regions) {

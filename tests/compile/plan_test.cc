@@ -26,7 +26,8 @@ struct Accumulating {
   }
   std::unique_ptr<Plan> plan(std::vector<std::string> fetches = {}) {
     return make_plan(
-        lower(*program, {.feeds = {{"x", {.shape = {3}}}}, .fetches = std::move(fetches)}));
+        lower(*program, {.feeds = {{"x", {.shape = {3}}}}, .fetches = std::move(fetches)}),
+        cpu_target());
   }
 };
 
@@ -73,7 +74,7 @@ TEST(PlanCheck, FindsGradientsThatOverlapInTheirBucket) {
   const int y = graph.fetches[0].value;
   graph.fetches.clear();
   graph.kept = {y};
-  const auto plan = make_plan(std::move(graph));
+  const auto plan = make_plan(std::move(graph), cpu_target());
   plan->buckets = {{.places = {{y, 16}}, .elements = 19}};
   check_plan(*plan);
   plan->buckets[0].elements = 18;

@@ -29,9 +29,9 @@ struct PlacedChain {
     add("softmax", "t", "last");
     if (!also_read.empty()) add("softmax", also_read, "more");
     Graph graph = lower(*program, {.feeds = {{"x", {.shape = {4, 3}}}}, .fetches = fetches});
-    prune_unobservable(graph);
-    fuse_elementwise(graph);
-    plan = make_plan(std::move(graph));
+    prune_unobservable(graph, cpu_target());
+    fuse_elementwise(graph, cpu_target());
+    plan = make_plan(std::move(graph), cpu_target());
   }
   void add(const std::string& type, const std::string& in, const std::string& out,
            Attrs attrs = {}) {

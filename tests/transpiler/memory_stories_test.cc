@@ -357,8 +357,8 @@ size_t arena(const Program& program, const Story& story, const Strings& fetches,
   }
   request.fetches = fetches;
   Graph graph = lower(program, request);
-  run_passes(graph, {});
-  const std::unique_ptr<Plan> plan = make_plan(std::move(graph));
+  run_passes(graph, cpu_target());
+  const std::unique_ptr<Plan> plan = make_plan(std::move(graph), cpu_target());
   Frame frame(*plan);
   for (size_t i = 0; i < plan->graph.feeds.size(); ++i) {
     frame.feed(i, feeds.at(plan->graph.feeds[i].name));
