@@ -1,11 +1,11 @@
-// Asks the machine, once, what passes may know about it.
+// Asks the machine what passes may know about it: the processor once, other devices by their
+// library.
 #include "compile/target.h"
 
 #include "compile/memory_plan.h"
-#include "core/error.h"
-#include "core/text.h"
 #include "cpu/onednn.h"
 #include "cpu/vectorised.h"
+#include "ir/device_kernels.h"
 
 namespace trireme {
 
@@ -22,8 +22,12 @@ const Target& cpu_target() {
 
 Target target_of(const Place& place) {
   if (place.device == Device::cpu) return cpu_target();
-  throw Error(ErrorKind::unimplemented, cat("there are no kernels for ", to_string(place)))
-      .fix("use CPUPlace()");
+  const DeviceFacts& facts = device_kernels(place.device).facts;
+  return {.device = place.device,
+          .lanes = facts.lanes,
+          .alignment = facts.alignment,
+          .blocked_images = facts.blocked_images,
+          .shared_memory = facts.shared_memory};
 }
 
 }  // namespace trireme

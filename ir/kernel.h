@@ -11,44 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "core/place.h"
 #include "core/scope.h"
-#include "core/step_scopes.h"
 #include "ir/op_view.h"
 
 namespace trireme {
 
-// What host ops (control flow, print, readers) and random ops may ask of the run they are part of.
-class RunContext {
- public:
-  virtual ~RunContext() = default;
-  // The op's sub-block, once, on this run's slots. What its gradient reads is added to `keep`;
-  // there is nothing to keep where no gradient is computed.
-  virtual void run_region(int index, StepScopes* keep = nullptr) = 0;
-  // A sub-block whose passes hand values on by links (RegionLink): begin, any number of passes,
-  // end. `rows`: the length of the sequences that links slice and stack; a pass reads and writes
-  // row `row`.
-  struct Pass {
-    int64_t row = 0;
-    const std::vector<Variable>* load =
-        nullptr;  // the forward pass that this one is the gradient of
-    StepScopes* keep = nullptr;
-  };
-  virtual void begin_passes(int index, int64_t rows) = 0;
-  virtual void run_pass(int index, const Pass& pass) = 0;
-  virtual void end_passes(int index) = 0;
-  virtual Scope& scope() = 0;
-  virtual uint64_t step() const = 0;          // training steps run so far in the scope tree
-  virtual uint64_t process_seed() const = 0;  // what seed 0 means
-  virtual uint64_t iteration() const = 0;     // of the loops around, 0 outside
-  // Where the running op's numbers stand among those of all replicas: by the place of its rows in
-  // the whole batch, or where that says nothing, by the replica's number.
-  struct Draw {
-    uint64_t before = 0;   // elements of the stream that replicas before this one draw
-    uint64_t replica = 0;  // other than 0: joins the seed
-  };
-  virtual Draw draw() const = 0;
-};
+class RunContext;  // ops/run_context.h
+class Queue;       // core/device.h
 
 struct KernelArgs {
   Variable* const* ins = nullptr;
@@ -57,6 +26,7 @@ struct KernelArgs {
   int parts = 1;
   std::byte* scratch = nullptr;  // BoundKernel::scratch bytes, shared by all parts and phases
   RunContext* run = nullptr;
+  Queue* queue = nullptr;  // where the work goes (Runs::queue); null on the host
 
   bool has_in(int i) const { return i >= 0 && ins[i] != nullptr; }
   bool has_out(int i) const { return i >= 0 && outs[i] != nullptr; }
@@ -79,8 +49,17 @@ struct KernelArgs {
 
 using KernelFn = std::function<void(const KernelArgs&)>;
 
+// Where a kernel runs, and so when it has ended.
+enum class Runs {
+  team,    // on the CPU's threads, in parts: when it returned
+  caller,  // on the caller's thread, alone: when it returned (print, save, readers, loops)
+  queue,   // on a device's queue: when the queue has come to the end of it
+  comm,    // with other members of a group: when its ticket is done
+};
+
 struct BoundKernel {
   KernelFn run;
+  Runs runs = Runs::team;
   int parts = 1;  // into how many parts the work may be cut, by shape alone
   // Phases after `run`, in order: each begins when every part of the one before it is done. Their
   // own `scratch` and `then` are not looked at.
@@ -116,7 +95,6 @@ using KernelMake =
     std::function<std::optional<BoundKernel>(const KernelSite&, std::string* why_not)>;
 
 struct Kernel {
-  Device device = Device::cpu;
   std::string name;  // "reference", "onednn", ...
   KernelMake make;
 };

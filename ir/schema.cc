@@ -146,8 +146,8 @@ OpSchema& OpSchema::body(BodyRule rule) {
   body_ = std::move(rule);
   return *this;
 }
-OpSchema& OpSchema::kernel(KernelMake make, std::string name, Device device) {
-  kernels_.push_back({device, std::move(name), std::move(make)});
+OpSchema& OpSchema::kernel(KernelMake make, std::string name) {
+  kernels_.push_back({std::move(name), std::move(make)});
   return *this;
 }
 OpSchema& OpSchema::vjp(VjpRule rule) {
@@ -190,8 +190,8 @@ OpSchema& OpSchema::grad_body(BodyRule rule) {
   grad_body_ = std::move(rule);
   return *this;
 }
-OpSchema& OpSchema::grad_kernel(KernelMake make, std::string name, Device device) {
-  grad_kernels_.push_back({device, std::move(name), std::move(make)});
+OpSchema& OpSchema::grad_kernel(KernelMake make, std::string name) {
+  grad_kernels_.push_back({std::move(name), std::move(make)});
   return *this;
 }
 OpSchema& OpSchema::grad_maker(GradRule rule) {
@@ -283,6 +283,18 @@ std::vector<const OpSchema*> Registry::rows() const {
   return rows;
 }
 
+namespace {
+
+KernelMake on_caller(KernelMake make) {
+  return [make = std::move(make)](const KernelSite& site, std::string* why_not) {
+    std::optional<BoundKernel> made = make(site, why_not);
+    if (made) made->runs = Runs::caller;
+    return made;
+  };
+}
+
+}  // namespace
+
 // A gradient row written by hand wins over the generated one.
 void Registry::finish() {
   std::vector<OpSchema*> forward;
@@ -297,6 +309,10 @@ void Registry::finish() {
       made->traits_.over_replicas = get(row->traits_.over_replicas).grad_op_type();
     }
     rows_.emplace(type, std::move(made));
+  }
+  for (const auto& [name, row] : rows_) {
+    if (!row->traits_.host) continue;
+    for (Kernel& kernel : row->kernels_) kernel.make = on_caller(std::move(kernel.make));
   }
 }
 

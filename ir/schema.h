@@ -203,8 +203,9 @@ class OpSchema {
 
   OpSchema& shape(ShapeRule rule);
   OpSchema& body(BodyRule rule);  // used when every operand is dense
-  // Tried in the order given; also used where an operand is not dense and there is a body.
-  OpSchema& kernel(KernelMake make, std::string name = "reference", Device device = Device::cpu);
+  // The CPU's, tried in the order given; also used where an operand is not dense and there is a
+  // body. Other devices add theirs when they are opened (ir/device_kernels.h).
+  OpSchema& kernel(KernelMake make, std::string name = "reference");
   OpSchema& vjp(VjpRule rule);  // primitives
 
   // Gradient. `uses`: the forward slots that <type>_grad reads beside the gradients of the outputs.
@@ -220,8 +221,7 @@ class OpSchema {
   OpSchema& grad_type(std::string type);                 // another name than <type>_grad
   OpSchema& grad_shape(ShapeRule rule);  // default: X@GRAD is like X, else like the first Out@GRAD
   OpSchema& grad_body(BodyRule rule);
-  OpSchema& grad_kernel(KernelMake make, std::string name = "reference",
-                        Device device = Device::cpu);
+  OpSchema& grad_kernel(KernelMake make, std::string name = "reference");
   OpSchema& grad_maker(GradRule rule);  // anything else: the ops it appends
   OpSchema& region(RegionRule rule);    // ops with a sub-block: the links of its iterations
   OpSchema& border(BorderRule rule);    // ops with a sub-block that have a gradient
@@ -250,7 +250,7 @@ class OpSchema {
   const ShapeRule& shape_rule() const { return shape_; }
   const BodyRule& body_rule() const { return body_; }
   const VjpRule& vjp_rule() const { return vjp_; }
-  const std::vector<Kernel>& kernels() const { return kernels_; }
+  const std::vector<Kernel>& kernels() const { return kernels_; }  // the CPU's; see kernels_for
   const RegionRule& region_rule() const { return region_; }
   const BorderRule& border_rule() const { return border_; }
   const OpTraits& trait() const { return traits_; }

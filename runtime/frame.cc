@@ -81,7 +81,7 @@ void Frame::begin(Scope& scope, const RunSettings& settings) {
   next_ = -1;
 }
 
-void Frame::set_replica(int number, std::vector<Draw> draws) {
+void Frame::set_replica(int number, std::vector<StreamOffset> draws) {
   replica_ = number;
   draws_ = std::move(draws);
 }
@@ -164,8 +164,8 @@ void Frame::run_instruction(int index) {
   if (settings_->poll && (bound.cut || (++ticks_ & 15) == 0)) poll();
 }
 
-RunContext::Draw Frame::draw() const {
-  const Draw by_number{.before = 0, .replica = static_cast<uint64_t>(top_->replica_)};
+RunContext::StreamOffset Frame::stream_offset() const {
+  const StreamOffset by_number{.before = 0, .replica = static_cast<uint64_t>(top_->replica_)};
   return outer_ || draws_.empty() ? by_number : draws_[current_];
 }
 

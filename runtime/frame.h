@@ -15,6 +15,7 @@
 #include "compile/views.h"
 #include "core/scope.h"
 #include "cpu/team.h"
+#include "ops/run_context.h"
 #include "runtime/group.h"
 
 namespace trireme {
@@ -60,7 +61,7 @@ class Frame : public RunContext {
   const Tensor& offered(int exchange) const { return bound_[exchange].ins[0]->tensor(); }
   Tensor& received(int exchange) { return bound_[exchange].outs[0]->tensor(); }
   // Its number among the replicas, and where its random numbers begin, by instruction.
-  void set_replica(int number, std::vector<Draw> draws);
+  void set_replica(int number, std::vector<StreamOffset> draws);
   // Looked up before the scope's, by every later bind; must outlive the frame.
   void use_local_states(LocalStates* states) { local_states_ = states; }
   // Only binds what is fed, as far as shapes are known before the run. Feeds need no memory then.
@@ -95,14 +96,14 @@ class Frame : public RunContext {
 
   // RunContext
   void run_region(int index, StepScopes* keep) override;
-  void begin_passes(int index, int64_t rows) override;
-  void run_pass(int index, const Pass& pass) override;
-  void end_passes(int index) override;
+  void begin_iterations(int index, int64_t rows) override;
+  void run_iteration(int index, const Iteration& pass) override;
+  void end_iterations(int index) override;
   Scope& scope() override { return *scope_; }
   uint64_t step() const override { return step_; }
   uint64_t process_seed() const override { return settings_->process_seed; }
   uint64_t iteration() const override { return iteration_; }
-  Draw draw() const override;
+  StreamOffset stream_offset() const override;
 
  private:
   struct Bound {
@@ -270,7 +271,7 @@ class Frame : public RunContext {
   uint64_t step_ = 0;
   uint64_t iteration_ = 0;
   int replica_ = 0;
-  std::vector<Draw> draws_;  // by instruction, in a data-parallel run
+  std::vector<StreamOffset> draws_;  // by instruction, in a data-parallel run
   int current_ = 0;
   size_t segment_ = 0;  // where advance() goes on
   int next_ = -1;       // instruction; -1: the segment is not entered yet

@@ -4,6 +4,7 @@
 #include "compile/memory_plan.h"
 #include "compile/views.h"
 #include "core/text.h"
+#include "ir/device_kernels.h"
 #include "runtime/facts.h"
 #include "runtime/frame.h"
 #include "runtime/half.h"
@@ -241,8 +242,7 @@ size_t Frame::touched_by(const Node& node) const {
 BoundKernel Frame::kernel_for(const Node& node, bool late, Bound& bound) {
   const OpView view = view_of(node, fact_pointers_);
   std::vector<std::string> refusals;
-  for (const Kernel& kernel : node.schema->kernels()) {
-    if (kernel.device != Device::cpu) continue;
+  for (const Kernel& kernel : kernels_for(*node.schema, plan_.target.device)) {
     std::string why_not;
     if (std::optional<BoundKernel> made = kernel.make(view, &why_not)) {
       bound.chosen.push_back(&kernel);

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/text.h"
+#include "ir/device_kernels.h"
 
 namespace trireme {
 namespace {
@@ -94,8 +95,7 @@ std::optional<BoundKernel> bind_in_float(const Node& node, std::vector<ValueInfo
   }
   if (widened.empty()) return std::nullopt;
   const OpView view = view_of(node, facts);
-  for (const Kernel& kernel : node.schema->kernels()) {
-    if (kernel.device != Device::cpu) continue;
+  for (const Kernel& kernel : kernels_for(*node.schema, Device::cpu)) {
     std::string why_not;
     if (std::optional<BoundKernel> made = kernel.make(view, &why_not)) {
       return between(std::move(*made), node.ins.size(), node.outs.size());

@@ -225,7 +225,7 @@ void Frame::run_inner(int number, StepScopes* keep) {
 
 void Frame::run_region(int index, StepScopes* keep) { run_inner(region_number(index), keep); }
 
-void Frame::begin_passes(int index, int64_t rows) {
+void Frame::begin_iterations(int index, int64_t rows) {
   const int number = region_number(index);
   Frame& inner = *regions_[number];
   inner.rows_ = rows;
@@ -244,7 +244,7 @@ void Frame::begin_passes(int index, int64_t rows) {
   }
 }
 
-void Frame::run_pass(int index, const Pass& pass) {
+void Frame::run_iteration(int index, const Iteration& pass) {
   const int number = region_number(index);
   const Plan::RegionPlan& region = plan_.regions[number];
   Frame& inner = *regions_[number];
@@ -306,7 +306,7 @@ void Frame::append(int slot, const Tensor& rows, int64_t& before) {
 }
 
 // What the passes borrowed is given back: its owners write over it in their next run.
-void Frame::end_passes(int index) {
+void Frame::end_iterations(int index) {
   const int number = region_number(index);
   const Plan::RegionPlan& region = plan_.regions[number];
   Frame& inner = *regions_[number];

@@ -296,7 +296,7 @@ void Replicas::place_draws() {
   size_t changes = 0;
   for (const auto& frame : frames_) changes += frame->change_count();
   if (random_.empty() || std::exchange(placed_changes_, changes) == changes) return;
-  std::vector<std::vector<RunContext::Draw>> draws(frames_.size());
+  std::vector<std::vector<RunContext::StreamOffset>> draws(frames_.size());
   for (size_t r = 0; r < frames_.size(); ++r) {
     draws[r].assign(replica_->instructions.size(), {.before = 0, .replica = r});
   }

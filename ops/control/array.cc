@@ -141,13 +141,13 @@ void register_elements(Registry& ops) {
 // ---- tensor_array_to_tensor
 
 // Bytes of `tensor` before and after its axis: `blocks` runs of `bytes` each.
-struct Runs {
+struct AxisRuns {
   int64_t blocks = 1;
   size_t bytes = 0;
 };
 
-Runs runs_of(const Tensor& tensor, int axis) {
-  Runs runs;
+AxisRuns runs_of(const Tensor& tensor, int axis) {
+  AxisRuns runs;
   for (int i = 0; i < axis; ++i) runs.blocks *= tensor.shape().at(i);
   runs.bytes = runs.blocks == 0 ? 0 : tensor.byte_size() / static_cast<size_t>(runs.blocks);
   return runs;
@@ -182,7 +182,7 @@ void check_elements(const TensorArray& array, int axis, bool stack) {
 // Walks joined and single elements side by side: move(part of the whole, part of element i, bytes).
 template <class Move>
 void walk_joined(const Tensor& whole, const TensorArray& parts, int axis, Move move) {
-  const Runs all = runs_of(whole, axis);
+  const AxisRuns all = runs_of(whole, axis);
   size_t offset = 0;
   for (const Tensor& part : parts) {
     const size_t bytes = runs_of(part, axis).bytes;

@@ -3,6 +3,7 @@
 
 #include "core/text.h"
 #include "ops/host/host_operands.h"
+#include "ops/run_context.h"
 
 namespace trireme {
 namespace {
@@ -83,11 +84,11 @@ KernelFn recurrent(const KernelSite& site) {
     }
     if (length == 0) throw Error("the sequences have no steps").fix("give at least one step");
     StepScopes* steps = restarted(k, steps_at);
-    k.run->begin_passes(0, length);
+    k.run->begin_iterations(0, length);
     for (int64_t t = 0; t < length; ++t) {
-      k.run->run_pass(0, {.row = reverse ? length - 1 - t : t, .keep = steps});
+      k.run->run_iteration(0, {.row = reverse ? length - 1 - t : t, .keep = steps});
     }
-    k.run->end_passes(0);
+    k.run->end_iterations(0);
   };
 }
 
@@ -153,8 +154,8 @@ Border recurrent_border(const Op& op) {
 
 // ---- gradients
 
-// Runs the gradient block over the forward passes, last to first.
-KernelFn passes_back(const KernelSite& site, const char* scopes, bool reverse) {
+// Runs the gradient block over the forward iterations, last to first.
+KernelFn iterations_back(const KernelSite& site, const char* scopes, bool reverse) {
   return [at = site.position(scopes), reverse](const KernelArgs& k) {
     const auto steps = at < 0 ? nullptr : k.ins[at]->host<StepScopes>();
     if (!steps) {
@@ -162,12 +163,12 @@ KernelFn passes_back(const KernelSite& site, const char* scopes, bool reverse) {
           .fix("build the loop with is_test=False");
     }
     const auto length = static_cast<int64_t>(steps->size());
-    k.run->begin_passes(0, length);
+    k.run->begin_iterations(0, length);
     for (int64_t t = length; t-- > 0;) {
-      k.run->run_pass(
+      k.run->run_iteration(
           0, {.row = reverse ? length - 1 - t : t, .load = &(*steps)[static_cast<size_t>(t)]});
     }
-    k.run->end_passes(0);
+    k.run->end_iterations(0);
   };
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/text.h"
 #include "ir/schema.h"
+#include "ops/run_context.h"
 
 namespace trireme {
 namespace {

@@ -1,6 +1,8 @@
 // Seeds and streams of random ops.
 #include "ops/tensor/random_source.h"
 
+#include "ops/run_context.h"
+
 namespace trireme {
 
 uint64_t mix_seed(uint64_t seed, uint64_t with) {
@@ -13,7 +15,7 @@ Philox RandomSource::philox(const KernelArgs& k) const {
   if (draws_ == Draws::change) seed = mix_seed(seed, k.run->step());
   if (const uint64_t iteration = k.run->iteration(); iteration > 0)
     seed = mix_seed(seed, iteration);
-  const RunContext::Draw draw = k.run->draw();
+  const RunContext::StreamOffset draw = k.run->stream_offset();
   if (draw.replica > 0) seed = mix_seed(seed, draw.replica);
   return Philox(seed, stream_, first_ + draw.before);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ir/schema.h"
+#include "ops/run_context.h"
 #include "tests/support/op_program.h"
 
 namespace trireme::testing {
@@ -30,9 +31,9 @@ class KernelRunner {
   // What random kernels ask of their run: always the same.
   struct FirstStep final : RunContext {
     void run_region(int, StepScopes*) override { no_sub_block(); }
-    void begin_passes(int, int64_t) override { no_sub_block(); }
-    void run_pass(int, const Pass&) override { no_sub_block(); }
-    void end_passes(int) override { no_sub_block(); }
+    void begin_iterations(int, int64_t) override { no_sub_block(); }
+    void run_iteration(int, const Iteration&) override { no_sub_block(); }
+    void end_iterations(int) override { no_sub_block(); }
     [[noreturn]] static void no_sub_block() {
       throw InternalError("a kernel alone has no sub-block");
     }
@@ -40,7 +41,7 @@ class KernelRunner {
     uint64_t step() const override { return 0; }
     uint64_t process_seed() const override { return 1; }
     uint64_t iteration() const override { return 0; }
-    Draw draw() const override { return {}; }
+    StreamOffset stream_offset() const override { return {}; }
     Scope variables;
   };
 
