@@ -15,7 +15,7 @@ namespace trireme {
 // What is left of a sub-block's lowering for the gradient block that belongs to it.
 struct LoweredForward {
   std::shared_ptr<Graph> graph;
-  std::map<std::string, int> entry;  // versions of outer names when a pass begins
+  std::map<std::string, int> entry;  // versions of outer names when an iteration begins
   std::map<std::string, int> last;   // versions when it ends
   std::set<std::string> written;     // outer names it writes
 };
@@ -58,9 +58,9 @@ class BlockLowering {
   void lower_region(const Op& op, const OpSchema& schema, std::shared_ptr<const Attrs> attrs,
                     const OpView& view, const std::vector<int>& ins,
                     const std::vector<std::string>& result_names);
-  void enter_passes(const std::vector<RegionLink>& links, Region& region, BlockLowering& inner);
-  void leave_passes(const std::vector<RegionLink>& links, Region& region, BlockLowering& inner,
-                    int node);
+  void enter_iterations(const std::vector<RegionLink>& links, Region& region, BlockLowering& inner);
+  void leave_iterations(const std::vector<RegionLink>& links, Region& region, BlockLowering& inner,
+                        int node);
   void write_outer(const std::string& name, Region& region, BlockLowering& inner, int node,
                    int old);
   int old_version(const std::string& name);
@@ -71,13 +71,13 @@ class BlockLowering {
   Lowering& shared_;
   BlockLowering* outer_;
   const LoweredForward* forward_ = nullptr;  // a gradient block's
-  std::set<std::string> linked_;             // names that passes hand on: this block's own
+  std::set<std::string> linked_;             // names that iterations hand on: this block's own
   std::map<std::string, int> current_;       // the version a name stands for now
   std::map<std::string, int> own_;           // the last version that is the variable's own
   std::set<std::string> deleted_;
   std::map<std::string, size_t> states_;  // index in graph_.states
   std::set<std::string> written_outer_;
-  std::map<std::string, int> entry_;  // versions of outer names when a pass begins
+  std::map<std::string, int> entry_;  // versions of outer names when an iteration begins
   std::vector<Region::Link> reads_;
   std::vector<Region::Load> loads_;
 };

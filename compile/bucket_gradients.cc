@@ -8,7 +8,7 @@ namespace trireme {
 namespace {
 
 // Its memory is the frame's from the beginning, and its size is known.
-bool has_fixed_place(const Graph& graph, int value) {
+bool has_fixed_memory(const Graph& graph, int value) {
   const ValueInfo& info = graph.values[value].info;
   const int node = graph.values[value].node;
   return info.type == VarType::lod_tensor && info.shape.known() && info.lod_level == 0 &&
@@ -23,7 +23,7 @@ bool bucket_gradients(Graph& graph, const Target&) {
   const std::set<int> gradients(graph.kept.begin(), graph.kept.end());  // as they are made
   std::map<DType, std::vector<int>> buckets;
   for (int value : gradients) {
-    if (has_fixed_place(graph, value)) buckets[graph.values[value].info.dtype].push_back(value);
+    if (has_fixed_memory(graph, value)) buckets[graph.values[value].info.dtype].push_back(value);
   }
   graph.buckets.clear();
   for (auto& [dtype, values] : buckets) {

@@ -162,8 +162,8 @@ class NormFuser {
     const int z = !add ? -1 : add->ins[0] == y ? add->ins[1] : add->ins[0];
     if (z >= 0 && (!is_float(z) || !shapes_->same(x, z))) return false;
     // Where batch_norm stands, unless z comes later.
-    const int place = z >= 0 && graph_.values[z].node > at ? n : at;
-    if (place != at && !can_wait(at, place)) return false;
+    const int where = z >= 0 && graph_.values[z].node > at ? n : at;
+    if (where != at && !can_wait(at, where)) return false;
     Node made = norm;
     made.schema = &op_table().get("p.batch_norm_relu");
     made.ins.push_back(z);
@@ -185,30 +185,30 @@ class NormFuser {
     }
     keep_[at] = keep_[n] = false;
     if (add) keep_[index_of(*add)] = false;
-    put(place, std::move(made));
+    put(where, std::move(made));
     return true;
   }
 
-  // Whether a node may run as late as `place`: nobody reads its results before, and nothing between
-  // changes what it reads.
-  bool can_wait(int at, int place) const {
+  // Whether a node may run as late as node `until`: nobody reads its results before, and nothing
+  // between changes what it reads.
+  bool can_wait(int at, int until) const {
     for (int value : graph_.nodes[at].outs) {
       if (value < 0) continue;
       for (int user : users_[value]) {
-        if (user < place && keep_[user] && value != graph_.nodes[at].outs[0]) return false;
+        if (user < until && keep_[user] && value != graph_.nodes[at].outs[0]) return false;
       }
     }
     return std::all_of(
-        graph_.nodes.begin() + at + 1, graph_.nodes.begin() + place,
+        graph_.nodes.begin() + at + 1, graph_.nodes.begin() + until,
         [](const Node& node) { return node.shared.empty() && node.regions.empty(); });
   }
 
-  void put(int place, Node made) {
+  void put(int where, Node made) {
     for (int value : made.outs) {
-      if (value >= 0) graph_.values[value].node = place;
+      if (value >= 0) graph_.values[value].node = where;
     }
-    graph_.nodes[place] = std::move(made);
-    keep_[place] = true;
+    graph_.nodes[where] = std::move(made);
+    keep_[where] = true;
   }
 
   // ---- backwards

@@ -86,14 +86,14 @@ class BiasFuser {
 
   // `conv` goes; `joined` stands where the node was that it takes over, and makes its result.
   void replace(int conv, int taken, Node joined) {
-    Node& place = graph_.nodes[taken];
-    if (joined.origin && place.origin) {
+    Node& replaced = graph_.nodes[taken];
+    if (joined.origin && replaced.origin) {
       auto origin = std::make_shared<Origin>(*joined.origin);
-      origin->op_type += "+" + place.origin->op_type;
+      origin->op_type += "+" + replaced.origin->op_type;
       joined.origin = std::move(origin);
     }
-    joined.outs = place.outs;
-    place = std::move(joined);
+    joined.outs = replaced.outs;
+    replaced = std::move(joined);
     keep_[conv] = false;
   }
 

@@ -2,7 +2,7 @@
 //
 // A unit is a node, or several that will be one. Two units may become one when no path leads from
 // one to the other through a third: run at once, such a path would have to wait for itself. Nodes
-// that run on the caller, have sub-blocks or must keep their place (barriers) are never passed.
+// that run on the caller, have sub-blocks or must stay where they are (barriers) are never passed.
 #include <algorithm>
 #include <map>
 #include <numeric>

@@ -37,7 +37,7 @@ struct Region {
   std::vector<Link> reads;  // outer value -> the inner value that stands for it
   std::vector<int> writes;  // outer values; the inner ones lead the graph's `kept`, in this order
 
-  // What passes hand on (RegionLink). `entry` and `last` count in the inner graph's `given` and
+  // What iterations hand on (RegionLink). `entry` and `last` count in the inner graph's `given` and
   // `kept`; the others are outer values. -1: there is none.
   struct Port {
     RegionLink::How how;
@@ -45,7 +45,7 @@ struct Region {
     int from = -1, to = -1, like = -1;
   };
   std::vector<Port> ports;
-  // A gradient's: given[entry] is saved[saved] of the forward pass.
+  // A gradient's: given[entry] is saved[saved] of the forward iteration.
   struct Load {
     int entry, saved;
   };
@@ -96,9 +96,10 @@ class Graph : public Emitter {
   bool replicated = false;
   std::vector<std::vector<int>> buckets;
   // Regions only.
-  std::vector<int> given;     // values put in place before each pass
-  std::vector<int> saved;     // values kept from each pass for the gradient
-  bool saves_passes = false;  // a gradient counts the passes, even where it reads no value of them
+  std::vector<int> given;  // values put in place before each iteration
+  std::vector<int> saved;  // values kept from each iteration for the gradient
+  // A gradient counts the iterations, even where it reads no value of them.
+  bool saves_iterations = false;
 
   // By value: whether somebody sees it when all nodes have run.
   std::vector<bool> outliving() const;
@@ -126,7 +127,7 @@ int result_position(const Node& node, const std::string& slot);
 // result position).
 std::vector<std::pair<int, int>> in_place_pairs(const Node& node);
 
-// It runs on the caller, has sub-blocks or must keep its place: no pass moves a node past it.
+// It runs on the caller, has sub-blocks or must stay where it is: no pass moves a node past it.
 bool is_barrier(const Node& node);
 
 // A view of a node over any table of facts (the graph's own, or a binding's).

@@ -139,7 +139,7 @@ const Var* BlockLowering::find_var(const std::string& name) const {
 }
 
 // Whether the name belongs to the forward block of this gradient block: a local variable, or an
-// outer one that each pass changes.
+// outer one that each iteration changes.
 bool BlockLowering::of_forward(const std::string& name) const {
   if (!forward_ || linked_.contains(name) || block_.find_var(name)) return false;
   return forward_->written.contains(name) ||

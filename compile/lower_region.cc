@@ -1,4 +1,4 @@
-// Lowering of ops that own a sub-block: its border, what its passes hand on, what its gradient
+// Lowering of ops that own a sub-block: its border, what its iterations hand on, what its gradient
 // needs.
 #include <algorithm>
 
@@ -16,10 +16,10 @@ Shape common_extents(const Shape& a, const Shape& b) {
   return both;
 }
 
-// A value of the forward block, as it was in the pass that this one is the gradient of. Local names
-// stand for their last version. Names outside that each pass changes stand for the version the pass
-// began with, unless this block undoes the change itself, step by step (a counter that is counted
-// down), or no op of the pass reads the first version.
+// A value of the forward block, as it was in the iteration that this one is the gradient of. Local
+// names stand for their last version. Names outside that each iteration changes stand for the
+// version it began with, unless this block undoes the change itself, step by step (a counter that
+// is counted down), or no op of the block reads the first version.
 int BlockLowering::load(const std::string& name) {
   const auto entry = forward_->entry.find(name);
   const auto last = forward_->last.find(name);
@@ -49,9 +49,9 @@ int BlockLowering::load(const std::string& name) {
   return inner;
 }
 
-// What passes find in place when they begin.
-void BlockLowering::enter_passes(const std::vector<RegionLink>& links, Region& region,
-                                 BlockLowering& inner) {
+// What iterations find in place when they begin.
+void BlockLowering::enter_iterations(const std::vector<RegionLink>& links, Region& region,
+                                     BlockLowering& inner) {
   for (const RegionLink& link : links) {
     if (!link.entry.empty()) inner.linked_.insert(link.entry);
     if (!link.last.empty()) inner.linked_.insert(link.last);
@@ -90,9 +90,9 @@ void BlockLowering::enter_passes(const std::vector<RegionLink>& links, Region& r
   }
 }
 
-// What passes leave: versions inside at the end of a pass, and the op's results outside.
-void BlockLowering::leave_passes(const std::vector<RegionLink>& links, Region& region,
-                                 BlockLowering& inner, int index) {
+// What iterations leave: versions inside at the end of one, and the op's results outside.
+void BlockLowering::leave_iterations(const std::vector<RegionLink>& links, Region& region,
+                                     BlockLowering& inner, int index) {
   for (size_t i = 0; i < links.size(); ++i) {
     const RegionLink& link = links[i];
     Region::Port& port = region.ports[i];
@@ -140,7 +140,7 @@ int BlockLowering::old_version(const std::string& name) {
   return copy;
 }
 
-// Results of a pass are handed out one by one. One that is what the pass began with under another
+// Results of an iteration are handed out one by one. One that is what it began with under another
 // name would be overwritten meanwhile, so it is copied.
 int BlockLowering::own_copy(int value) {
   const bool begun_with = graph_.values[value].node < 0;
@@ -148,7 +148,8 @@ int BlockLowering::own_copy(int value) {
   return graph_.emit("p.identity", {value}, {}).front();
 }
 
-// A variable outside that passes write: a new version, in the slot of the old one if there is one.
+// A variable outside that iterations write: a new version, in the slot of the old one if there is
+// one.
 void BlockLowering::write_outer(const std::string& name, Region& region, BlockLowering& inner,
                                 int index, int old) {
   const auto entry = inner.entry_.find(name);
@@ -188,13 +189,13 @@ void BlockLowering::lower_region(const Op& op, const OpSchema& schema,
                       ", which no op before it runs"))
           .fix("keep the forward op and its gradient in one program");
     }
-    forward->second.graph->saves_passes = true;
+    forward->second.graph->saves_iterations = true;
   }
   Region region;
   region.graph = inner_graph;
   const std::vector<RegionLink> links =
       schema.region_rule() ? schema.region_rule()(op) : std::vector<RegionLink>{};
-  enter_passes(links, region, inner);
+  enter_iterations(links, region, inner);
   inner.run();
 
   // Old versions first: copies of them stand before the op.
@@ -220,7 +221,7 @@ void BlockLowering::lower_region(const Op& op, const OpSchema& schema,
   for (const std::string& name : inner.written_outer_) {
     write_outer(name, region, inner, index, old[name]);
   }
-  leave_passes(links, region, inner, index);
+  leave_iterations(links, region, inner, index);
   region.reads = inner.reads_;
   region.loads = inner.loads_;
   Node& node = graph_.nodes[index];

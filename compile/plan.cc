@@ -262,7 +262,7 @@ class Planner {
     return made;
   }
 
-  // What neither the loop's passes nor the loop itself write.
+  // What neither the loop's iterations nor the loop itself write.
   void find_what_stays(const Node& loop, Plan& inner) const {
     const auto forget_written = [](const Plan& plan, const Node& node, auto forget) {
       for (int value : node.outs) {
@@ -346,7 +346,8 @@ class Planner {
     }
   }
 
-  // Of late results only what a region's passes leave: a host op's kernel finds memory for itself.
+  // Of late results only what a region's iterations leave: a host op's kernel finds memory for
+  // itself.
   bool may_be_placed(const Node& node, int value, bool late) const {
     const VarType type = graph_.values[value].info.type;
     if (!late) return type == VarType::lod_tensor;
@@ -364,7 +365,7 @@ class Planner {
 
   // Only values whose slot never holds anything of another shape.
   void fill_bucket(const std::vector<int>& values) {
-    Plan::Bucket bucket{.dtype = graph_.values[values.front()].info.dtype, .places = {}};
+    Plan::Bucket bucket{.dtype = graph_.values[values.front()].info.dtype, .entries = {}};
     const int64_t step = static_cast<int64_t>(plan_.target.alignment / size_of(bucket.dtype));
     for (int value : values) {
       const int slot = plan_.slot_of[value];
@@ -376,10 +377,10 @@ class Planner {
         alone &= held.dtype == info.dtype && held.shape == info.shape;
       }
       if (!alone) continue;
-      bucket.places.push_back({value, bucket.elements});
+      bucket.entries.push_back({value, bucket.elements});
       bucket.elements += (info.shape.count() + step - 1) / step * step;
     }
-    if (bucket.places.size() > 1) plan_.buckets.push_back(std::move(bucket));
+    if (bucket.entries.size() > 1) plan_.buckets.push_back(std::move(bucket));
   }
 
   Plan& plan_;

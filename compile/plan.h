@@ -46,11 +46,11 @@ struct Segment {
 };
 
 // When a slot of the frame holds something that is still needed. Segments -1: it has memory of its
-// own (a fetch, what a host op makes, what passes of a region begin with).
+// own (a fetch, what a host op makes, what iterations of a region begin with).
 struct Lifetime {
   int first_segment = -1, last_segment = -1;
   int first = 0, last = 0;  // instructions, both included; the last may be the end
-  // It may have a place in the memory of segments [begin, end).
+  // It may stand in the memory of segments [begin, end).
   bool within(int begin, int end) const { return first_segment >= begin && last_segment < end; }
 };
 
@@ -63,8 +63,8 @@ class Plan {
   std::vector<Instruction> instructions;
   std::vector<Segment> segments;
   std::vector<Lifetime> lifetimes;  // by slot
-  // Of a region that runs again and again, by slot: all passes of one loop find in it what the
-  // first finds. Empty elsewhere.
+  // Of a region that runs again and again, by slot: all iterations of one loop find in it what
+  // the first finds. Empty elsewhere.
   std::vector<bool> stays_in_loop;
 
   // After the last instruction: these states take over the value of another slot.
@@ -81,12 +81,12 @@ class Plan {
   // Region plans. Entry and result slots are tied to slots of this plan by number.
   struct RegionPlan {
     std::unique_ptr<Plan> plan;
-    struct Carry {  // after one pass over the region: outer slot takes the inner value
+    struct Carry {  // after one iteration of the region: outer slot takes the inner value
       int inner_value;
       int outer_slot;
     };
     std::vector<Carry> carries;
-    // Values of the region's plan that passes begin and end with, and slots of this plan.
+    // Values of the region's plan that iterations begin and end with, and slots of this plan.
     struct Port {
       RegionLink::How how;
       int entry = -1, last = -1;
@@ -103,11 +103,11 @@ class Plan {
   // Values of one type that stand one behind the other, each in a slot of its own.
   struct Bucket {
     DType dtype = DType::float32;
-    struct Place {
+    struct Entry {
       int value;
       int64_t first;  // element
     };
-    std::vector<Place> places;
+    std::vector<Entry> entries;
     int64_t elements = 0;
   };
   std::vector<Bucket> buckets;

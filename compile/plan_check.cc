@@ -53,13 +53,14 @@ void check_region(const Plan& plan) {
   }
   for (int value : plan.graph.kept) {
     if (holds[plan.slot_of[value]] != value) {
-      throw InternalError(cat("a pass's result, value ", value, ", is overwritten before its end"));
+      throw InternalError(
+          cat("an iteration's result, value ", value, ", is overwritten before its end"));
     }
   }
   for (int value : plan.graph.saved) {
-    // Values that a pass begins with are kept then.
+    // Values that an iteration begins with are kept then.
     if (plan.graph.values[value].node >= 0 && holds[plan.slot_of[value]] != value) {
-      throw InternalError(cat("value ", value, " is overwritten before its pass is kept"));
+      throw InternalError(cat("value ", value, " is overwritten before its iteration is kept"));
     }
   }
   for (const auto& back : plan.write_backs) {
@@ -82,15 +83,15 @@ void check_region(const Plan& plan) {
   std::set<int> in_buckets;
   for (const Plan::Bucket& bucket : plan.buckets) {
     int64_t end = 0;  // of the one before
-    for (const auto& place : bucket.places) {
-      const int slot = plan.slot_of[place.value];
-      const ValueInfo& info = plan.graph.values[place.value].info;
+    for (const auto& entry : bucket.entries) {
+      const int slot = plan.slot_of[entry.value];
+      const ValueInfo& info = plan.graph.values[entry.value].info;
       const bool own = slot >= 0 && plan.slots[slot].kind == SlotKind::own &&
                        plan.lifetimes[slot].first_segment < 0 && info.dtype == bucket.dtype;
-      if (!own || place.first < end || !in_buckets.insert(slot).second) {
-        throw InternalError(cat("value ", place.value, " has no place of its own in its bucket"));
+      if (!own || entry.first < end || !in_buckets.insert(slot).second) {
+        throw InternalError(cat("value ", entry.value, " has no memory of its own in its bucket"));
       }
-      end = place.first + info.shape.count();
+      end = entry.first + info.shape.count();
     }
     if (end > bucket.elements) throw InternalError("a bucket is smaller than what stands in it");
   }

@@ -1,5 +1,5 @@
-// Gradients of weights that a loop multiplies by: one product over the rows of all passes, behind
-// the loop, instead of one per pass and its sum.
+// Gradients of weights that a loop multiplies by: one product over the rows of all iterations,
+// behind the loop, instead of one per iteration and its sum.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,7 +11,7 @@ namespace {
 
 using How = RegionLink::How;
 
-// Of a pass where they are not known.
+// Of an iteration where they are not known.
 constexpr int64_t kUsualRows = 64;
 
 // The row of the product whose gradient this is; null: it is none.
@@ -83,7 +83,7 @@ class AfterLoop {
     return at >= 0 && node.outs[at] == value;
   }
 
-  // Every pass sees this outer value under the number; any outer value: -1.
+  // Every iteration sees this outer value under the number; any outer value: -1.
   bool is_read(int value, int outer) const {
     return std::any_of(region_.reads.begin(), region_.reads.end(), [&](const Region::Link& link) {
       return link.inner == value && (outer < 0 || link.outer == outer);
@@ -99,7 +99,7 @@ class AfterLoop {
     return uses;
   }
 
-  // Gathering a pass's rows moves less memory than adding its gradient to the sum.
+  // Gathering an iteration's rows moves less memory than adding its gradient to the sum.
   static bool pays(const ValueInfo& x, const ValueInfo& y, const ValueInfo& arriving) {
     if (!is_matrix(x) || !is_matrix(y) || !is_matrix(arriving) || !y.shape.known()) return false;
     const int64_t rows = x.shape[0].known() ? x.shape.at(0) : kUsualRows;
@@ -112,7 +112,7 @@ class AfterLoop {
     const int x = operand(node, "X"), y = operand(node, "Y"), arriving = operand(node, "Out@GRAD");
     node.outs[result_position(node, "Y@GRAD")] = -1;
     moved_from_.insert(&node);
-    // Its place among what passes leave stays taken: others are counted by theirs.
+    // Its position among what iterations leave stays taken: others are counted by theirs.
     inner_.kept[port.last] = x;
     region_.ports[p].last = region_.ports[p].to = -1;
 
@@ -129,7 +129,7 @@ class AfterLoop {
     *std::find(outs.begin(), outs.end(), port.to) = -1;
   }
 
-  // The outer value that the passes' rows of an inner one are gathered in.
+  // The outer value that the iterations' rows of an inner one are gathered in.
   int rows_of_all(int value) {
     const auto found = all_.find(value);
     if (found != all_.end()) return found->second;
@@ -151,8 +151,9 @@ class AfterLoop {
   Region& region_;
   Graph& inner_;
   std::set<const Node*> moved_from_;
-  std::map<int, int> all_;              // inner -> outer
-  std::vector<Region::Port> gathered_;  // read before other ports change what a pass began with
+  std::map<int, int> all_;  // inner -> outer
+  std::vector<Region::Port>
+      gathered_;  // read before other ports change what an iteration began with
   std::vector<Node> products_;
 };
 

@@ -27,15 +27,15 @@ bool may_overwrite(const Node& node, int in, int out, const std::vector<ValueInf
   });
 }
 
-class Places {
+class AliasFinder {
  public:
-  Places(const Plan& plan, Stretch stretch, const std::vector<ValueInfo>& facts)
+  AliasFinder(const Plan& plan, Stretch stretch, const std::vector<ValueInfo>& facts)
       : plan_(plan),
         facts_(facts),
-        place_(plan.slots.size()),
+        root_(plan.slots.size()),
         last_(plan.slots.size(), -1),
         writes_(plan.slots.size()) {
-    std::iota(place_.begin(), place_.end(), 0);
+    std::iota(root_.begin(), root_.end(), 0);
     for (size_t i = 0; i < plan.instructions.size(); ++i) {
       for (int value : plan.graph.nodes[plan.instructions[i].node].outs) {
         if (value >= 0) writes_[plan.slot_of[value]].push_back(static_cast<int>(i));
@@ -58,15 +58,15 @@ class Places {
         for (const auto& [in, out] : pairs) share_over(i, node, node.ins[in], node.outs[out]);
       }
     }
-    return std::move(place_);
+    return std::move(root_);
   }
 
  private:
   bool is_within(int slot) const { return last_[slot] >= 0; }
 
   void share(int from, int to) {
-    place_[to] = place_[from];
-    last_[place_[from]] = std::max(last_[place_[from]], last_[to]);
+    root_[to] = root_[from];
+    last_[root_[from]] = std::max(last_[root_[from]], last_[to]);
   }
 
   // Neither is written again, so both go on holding the same.
@@ -79,23 +79,23 @@ class Places {
       share(from, to);
   }
 
-  // Everything that stands in the operand's place is read here for the last time.
+  // All aliases of the operand are read here for the last time.
   void share_over(int i, const Node& node, int in, int out) {
     const int from = plan_.slot_of[in], to = plan_.slot_of[out];
-    if (from == to || place_[to] != to || !is_within(from) || !is_within(to)) return;
-    if (last_[place_[from]] != i || plan_.lifetimes[from].last != i) return;
+    if (from == to || root_[to] != to || !is_within(from) || !is_within(to)) return;
+    if (last_[root_[from]] != i || plan_.lifetimes[from].last != i) return;
     if (writes_[to].front() != i) return;
     const bool read_under_another_name =
         std::any_of(node.ins.begin(), node.ins.end(), [&](int other) {
-          return other >= 0 && other != in && place_[plan_.slot_of[other]] == place_[from];
+          return other >= 0 && other != in && root_[plan_.slot_of[other]] == root_[from];
         });
     if (!read_under_another_name && may_overwrite(node, in, out, facts_)) share(from, to);
   }
 
   const Plan& plan_;
   const std::vector<ValueInfo>& facts_;
-  std::vector<int> place_;  // by slot
-  std::vector<int> last_;   // by place: the last instruction that reads it; -1: not the stretch's
+  std::vector<int> root_;  // by slot
+  std::vector<int> last_;  // by root: the last instruction that reads it; -1: not the stretch's
   std::vector<std::vector<int>> writes_;  // by slot: instructions
 };
 
@@ -109,20 +109,20 @@ std::optional<std::pair<int, int>> renamed(const Node& node) {
   return std::pair(in, out);
 }
 
-std::vector<int> places_within(const Plan& plan, Stretch stretch,
-                               const std::vector<ValueInfo>& facts) {
-  return Places(plan, stretch, facts)
+std::vector<int> alias_roots(const Plan& plan, Stretch stretch,
+                             const std::vector<ValueInfo>& facts) {
+  return AliasFinder(plan, stretch, facts)
       .find(plan.segments[stretch.begin].begin, plan.segments[stretch.end - 1].end);
 }
 
-void check_places(const Plan& plan, Stretch stretch, const std::vector<int>& places) {
+void check_aliases(const Plan& plan, Stretch stretch, const std::vector<int>& roots) {
   const auto is_within = [&](int slot) {
     return slot >= 0 && plan.lifetimes[slot].within(stretch.begin, stretch.end);
   };
-  // By place: how often another value was written there; by slot: at which of these it was, or
-  // began to view what is there.
+  // By root: how often another value was written there; by slot: at which of these it was, or began
+  // to view what is there.
   std::vector<int> written(plan.slots.size(), 0), held_since(plan.slots.size(), -1);
-  const auto is_held = [&](int slot) { return held_since[slot] == written[places[slot]]; };
+  const auto is_held = [&](int slot) { return held_since[slot] == written[roots[slot]]; };
   const int end = plan.segments[stretch.end - 1].end;
   for (int i = plan.segments[stretch.begin].begin; i < end; ++i) {
     const Node& node = plan.graph.nodes[plan.instructions[i].node];
@@ -130,7 +130,7 @@ void check_places(const Plan& plan, Stretch stretch, const std::vector<int>& pla
       const int slot = value < 0 ? -1 : plan.slot_of[value];
       if (!is_within(slot) || is_held(slot)) continue;
       throw InternalError(cat("instruction ", i, " (", node.schema->type(), ") reads value ", value,
-                              ", but its place in the arena does not hold it any more"));
+                              ", but its memory in the arena does not hold it any more"));
     }
     const auto pair = renamed(node);
     for (size_t o = 0; o < node.outs.size(); ++o) {
@@ -138,17 +138,17 @@ void check_places(const Plan& plan, Stretch stretch, const std::vector<int>& pla
       if (!is_within(slot)) continue;
       const int viewed =
           pair && pair->second == static_cast<int>(o) ? plan.slot_of[node.ins[pair->first]] : -1;
-      const bool view = is_within(viewed) && places[viewed] == places[slot] && is_held(viewed);
-      if (!view) ++written[places[slot]];
-      held_since[slot] = written[places[slot]];
+      const bool view = is_within(viewed) && roots[viewed] == roots[slot] && is_held(viewed);
+      if (!view) ++written[roots[slot]];
+      held_since[slot] = written[roots[slot]];
     }
   }
-  // Taken at the end: what passes leave, and states written elsewhere.
+  // Taken at the end: what iterations leave, and states written elsewhere.
   const auto check_at_end = [&](int value) {
     const int slot = plan.slot_of[value];
     if (is_within(slot) && !is_held(slot)) {
       throw InternalError(
-          cat("the place of value ", value, " in the arena does not hold it at the end"));
+          cat("the memory of value ", value, " in the arena does not hold it at the end"));
     }
   };
   for (int value : plan.graph.kept) check_at_end(value);

@@ -1,5 +1,5 @@
-// Results that take the place of an operand: those that are their operand under another shape, and
-// those that are written over one that nobody reads any more.
+// Aliases: results that are their operand under another shape, and those that are written over one
+// that nobody reads any more.
 #pragma once
 
 #include <optional>
@@ -19,13 +19,13 @@ struct Stretch {
   int begin = 0, end = 0;
 };
 
-// By slot: the slot whose place in the arena it takes; itself where it has one of its own. Only
-// among slots that live within the stretch. `facts`: by value, all known.
-std::vector<int> places_within(const Plan& plan, Stretch stretch,
-                               const std::vector<ValueInfo>& facts);
+// By slot: its alias root, the slot whose memory in the arena it takes; itself where it has memory
+// of its own. Only among slots that live within the stretch. `facts`: by value, all known.
+std::vector<int> alias_roots(const Plan& plan, Stretch stretch,
+                             const std::vector<ValueInfo>& facts);
 
-// Shares no code with places_within: replays the stretch and throws an InternalError where a place
+// Shares no code with alias_roots: replays the stretch and throws an InternalError where a root
 // does not hold what is read there.
-void check_places(const Plan& plan, Stretch stretch, const std::vector<int>& places);
+void check_aliases(const Plan& plan, Stretch stretch, const std::vector<int>& roots);
 
 }  // namespace trireme

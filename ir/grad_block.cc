@@ -1,9 +1,10 @@
 // Gradients of ops that own a sub-block: a gradient block beside the forward one, and the op that
 // runs it.
 //
-// Inside, gradients have their plain names. Those that arrive from outside are there when a pass
-// begins, and the gradients of what the block reads are there when it ends; the op's slots say
-// which is which. Where passes follow each other, what one leaves is what the pass before it finds.
+// Inside, gradients have their plain names. Those that arrive from outside are there when an
+// iteration begins, and the gradients of what the block reads are there when it ends; the op's
+// slots say which is which. Where iterations follow each other, what one leaves is what the one
+// before it finds.
 #include <algorithm>
 
 #include "core/text.h"
@@ -37,7 +38,7 @@ void require_last_writer(const Op& loop, const std::string& counter) {
   for (size_t i = static_cast<size_t>(loop.index()) + 1; i < ops.size(); ++i) {
     if (!holds(ops[i]->output_names(), counter)) continue;
     Error error(ErrorKind::unimplemented,
-                cat(counter, " counts the passes of a loop and is written again after it, by ",
+                cat(counter, " counts the iterations of a loop and is written again after it, by ",
                     ops[i]->type(), "; the loop's gradient cannot count back"));
     throw add_op_context(error.fix("use another variable after the loop"), loop);
   }
@@ -159,8 +160,8 @@ void GradList::differentiate_sub_block(const Op& op) {
   }
   const std::set<std::string> no_grad = without_gradient(body, no_grad_);
 
-  // Gradients that are there when a pass begins: those from outside, and those that the pass after
-  // it leaves.
+  // Gradients that are there when an iteration begins: those from outside, and those that the one
+  // after it leaves.
   std::set<std::string> begun;
   for (const std::string& name : outs) {
     if (arrives(name) && !no_grad.contains(name)) begun.insert(name);
@@ -206,7 +207,7 @@ void GradList::differentiate_sub_block(const Op& op) {
     }
     inner->overwrite(each);
   }
-  // What a pass overwrites without reading it gets nothing from this pass.
+  // What an iteration overwrites without reading it gets nothing from it.
   for (const std::string& name : begun) {
     if (inner->arrives(name) || is_array(body, name)) continue;
     inner->add({{.type = "fill_zeros_like",

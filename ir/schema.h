@@ -66,17 +66,17 @@ class GradMaker {
 };
 using GradRule = std::function<void(GradMaker&)>;
 
-// How passes of an op's sub-block hand values on. Names inside (`entry`: there when a pass begins,
+// How iterations of an op's sub-block hand values on. Names inside (`entry`: there when one begins,
 // `last`: when it ends) belong to the sub-block even if a block around it has them too; names
 // outside are operands and results of the op. Empty names: there is none.
 struct RegionLink {
   enum class How {
     carry,   // entry begins as `from` (else zeros like `like`) and becomes last; `to` is the end
              // value
-    sum,     // `to` is the sum of last over all passes, zeros like `like` where there was no pass
+    sum,     // `to` is the sum of last over all iterations, zeros like `like` where there was none
     slice,   // entry is one row of `from`
     stack,   // last becomes one row of `to`
-    append,  // the rows of last stand in `to` below those of the passes before
+    append,  // the rows of last stand in `to` below those of the iterations before
   };
   How how = How::carry;
   std::string entry, last;

@@ -61,7 +61,7 @@ void Frame::set_top(Frame* top) {
 void Frame::make_buckets() {
   for (const Plan::Bucket& bucket : plan_.buckets) {
     const Tensor& all = buckets_.emplace_back(filled(bucket.dtype, {bucket.elements}, 0));
-    for (const auto& [value, first] : bucket.places) {
+    for (const auto& [value, first] : bucket.entries) {
       at(value).tensor() = Tensor(bucket.dtype, plan_.graph.values[value].info.shape, all.buffer(),
                                   static_cast<size_t>(first) * size_of(bucket.dtype));
     }

@@ -111,7 +111,7 @@ bool Frame::foresee_late(int index) {
       inner->scope_ = scope_;
       if (inner->tie_outer_slots()) inner->forget_bindings();
       if (!foresee_region(node, node.regions[r], *inner)) return false;
-      const bool keeps = inner->plan_.graph.saves_passes;
+      const bool keeps = inner->plan_.graph.saves_iterations;
       knows_all_ = knows_all_ && inner->knows_all_ && (!keeps || inner->stack_bytes());
     }
   } catch (const Error&) {

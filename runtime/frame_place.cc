@@ -48,8 +48,8 @@ Frame::Placement Frame::make_placement(Stretch stretch, bool ahead) const {
   made.offsets.assign(plan_.slots.size(), kNoPlace);
   made.of_region.assign(plan_.regions.size(), kNoPlace);
   const std::vector<size_t> bytes = bytes_by_slot(stretch, ahead);
-  const std::vector<int> place = places_within(plan_, stretch, facts_);
-  check_places(plan_, stretch, place);
+  const std::vector<int> place = alias_roots(plan_, stretch, facts_);
+  check_aliases(plan_, stretch, place);
   std::vector<Interval> intervals;
   std::vector<size_t> interval(plan_.slots.size());  // by slot; a view comes after what it views
   for (const bool views : {false, true}) {

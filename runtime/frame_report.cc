@@ -44,7 +44,7 @@ std::string Frame::region_text() const {
   }
   std::string text = bytes_text(planned_bytes_) + " of it";
   const std::optional<size_t> kept = stack_bytes();
-  if (plan_.graph.saves_passes && kept) {
+  if (plan_.graph.saves_iterations && kept) {
     text +=
         cat(", and ", bytes_text(*kept), " to keep ", passes_, passes_ == 1 ? " pass" : " passes");
   }
@@ -101,7 +101,7 @@ std::string Frame::report() const {
   }
   for (size_t b = 0; b < buckets_.size(); ++b) {
     out << "  " << bytes_text(buckets_[b].byte_size()) << " of it a bucket of "
-        << plan_.buckets[b].places.size() << " gradients\n";
+        << plan_.buckets[b].entries.size() << " gradients\n";
   }
   std::stable_sort(owners.begin(), owners.end(),
                    [](const Owner& a, const Owner& b) { return a.bytes > b.bytes; });

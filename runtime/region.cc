@@ -195,7 +195,7 @@ void Frame::run_inner(int number, StepScopes* keep) {
   if (!inner.looked_ahead_) inner.look_ahead();
 
   StepScopes::Values* kept = nullptr;
-  if (keep && graph.saves_passes) kept = &keep->add(graph.saved.size());
+  if (keep && graph.saves_iterations) kept = &keep->add(graph.saved.size());
   const auto save = [&](bool beginning) {
     for (size_t i = 0; kept && i < graph.saved.size(); ++i) {
       const Value& saved = graph.values[graph.saved[i]];

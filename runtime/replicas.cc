@@ -82,7 +82,7 @@ Replicas::Replicas(ParallelGraphs graphs, int devices, const Options& options)
   }
   std::set<int> alone(replica_->graph.kept.begin(), replica_->graph.kept.end());
   for (const Plan::Bucket& bucket : replica_->buckets) {
-    for (const auto& place : bucket.places) alone.erase(place.value);
+    for (const auto& place : bucket.entries) alone.erase(place.value);
   }
   alone_.assign(alone.begin(), alone.end());
   filled_buckets_.resize(replica_->buckets.size());

@@ -81,7 +81,7 @@ void Replicas::find_filled_buckets() {
   for (size_t b = 0; b < replica_->buckets.size(); ++b) {
     bool filled = true;
     for (size_t i = 0; i < frames_.size(); ++i) {
-      for (const auto& [value, first] : replica_->buckets[b].places) {
+      for (const auto& [value, first] : replica_->buckets[b].entries) {
         const Tensor& gradient = dense_gradient(i, value);
         filled &= gradient.buffer() == frames_[i]->bucket(b).buffer();
       }
@@ -161,7 +161,7 @@ void Replicas::sum_gradients(const RunSettings& settings) {
       if (filled_buckets_[b]) {
         add([&](size_t i) -> const Tensor& { return frames_[i]->bucket(b); });
       } else {
-        for (const auto& place : replica_->buckets[b].places) add_value(place.value);
+        for (const auto& place : replica_->buckets[b].entries) add_value(place.value);
       }
     }
     for (int value : alone_) {

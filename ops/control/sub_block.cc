@@ -33,7 +33,7 @@ bool decides(const KernelArgs& k, int at) {
   return *condition.data<bool>();
 }
 
-// Where the passes of this run leave what the gradient reads.
+// Where the iterations of this run leave what the gradient reads.
 StepScopes* restarted(const KernelArgs& k, int at) {
   if (at < 0) return nullptr;
   StepScopes& steps = reused_host<StepScopes>(*k.outs[at]);
@@ -177,8 +177,8 @@ bool is_array(const Op& op, const std::string& name) {
   return var && var->type() == VarType::lod_tensor_array;
 }
 
-// Gradients of what the block changes go from pass to pass: `arriving` names them inside, `from`
-// outside. Those of what it only reads add up.
+// Gradients of what the block changes go from iteration to iteration: `arriving` names them inside,
+// `from` outside. Those of what it only reads add up.
 std::vector<RegionLink> gradient_links(const Op& op, const std::string& slot,
                                        const std::vector<std::string>& arriving,
                                        const std::vector<std::string>& from,
@@ -205,7 +205,7 @@ std::vector<RegionLink> gradient_links(const Op& op, const std::string& slot,
     const bool linked = std::any_of(links.begin(), links.end(),
                                     [&](const RegionLink& link) { return link.entry == gradient; });
     if (linked || results[i] == kEmptyVar) continue;
-    // Of an array that passes write, each takes and adds elements.
+    // Of an array that iterations write, each takes and adds elements.
     const bool handed_on = is_array(op, inputs[i]) &&
                            std::find(written.begin(), written.end(), inputs[i]) != written.end();
     RegionLink link{.how = handed_on ? How::carry : How::sum,
@@ -296,16 +296,17 @@ void register_conditional_block(Registry& ops) {
       .attr("skip_eager_deletion_vars", std::vector<std::string>{}, kKept)
       .traits({.host = true, .no_inference = true, .once = true, .linear = true})
       .region(conditional_grad_links)
-      .kernel(untyped([](const KernelSite& site) { return passes_back(site, "Scope", false); }));
+      .kernel(
+          untyped([](const KernelSite& site) { return iterations_back(site, "Scope", false); }));
 }
 
 void register_while(Registry& ops) {
   ops.op("while")
       .doc(
           "Runs its sub-block as long as Condition holds. Outer variables that the sub-block "
-          "writes, Condition among them, are seen by the next pass.")
+          "writes, Condition among them, are seen by the next iteration.")
       .in_optional_list("X", "outer variables the sub-block reads or writes")
-      .in_list("Condition", "one bool, looked at before each pass")
+      .in_list("Condition", "one bool, looked at before each iteration")
       .out_optional_list("Out", "outer variables the sub-block writes")
       .out_optional("StepScopes", "what the gradient reads")
       .required_attr<BlockRef>("sub_block", "the block to run")
@@ -318,8 +319,9 @@ void register_while(Registry& ops) {
       .kernel(untyped(while_loop));
   ops.op("while_grad")
       .doc(
-          "The gradient of while. Gradients of variables that the loop changes go from pass to "
-          "pass, last to first; those of variables that it only reads add up in that order.")
+          "The gradient of while. Gradients of variables that the loop changes go from "
+          "iteration to iteration, last to first; those of variables that it only reads add up in "
+          "that order.")
       .in_optional_list("X", "outer variables the sub-block reads or writes")
       .in_optional_list("Out", "outer variables the sub-block writes")
       .in_optional("StepScopes", "what the forward op kept")
@@ -332,8 +334,8 @@ void register_while(Registry& ops) {
       .attr("skip_eager_deletion_vars", std::vector<std::string>{}, kKept)
       .traits({.host = true, .no_inference = true, .linear = true})
       .region(while_grad_links)
-      .kernel(
-          untyped([](const KernelSite& site) { return passes_back(site, "StepScopes", false); }));
+      .kernel(untyped(
+          [](const KernelSite& site) { return iterations_back(site, "StepScopes", false); }));
 }
 
 OpSchema& recurrent_attrs(OpSchema& row) {
@@ -375,7 +377,7 @@ void register_recurrent(Registry& ops) {
       .traits({.host = true, .no_inference = true, .linear = true})
       .region(recurrent_grad_links)
       .kernel(untyped([](const KernelSite& site) {
-        return passes_back(site, "step_scopes", site.attr<bool>("reverse"));
+        return iterations_back(site, "step_scopes", site.attr<bool>("reverse"));
       }));
 }
 

@@ -75,14 +75,14 @@ TEST(PlanCheck, FindsGradientsThatOverlapInTheirBucket) {
   graph.fetches.clear();
   graph.kept = {y};
   const auto plan = make_plan(std::move(graph), cpu_target());
-  plan->buckets = {{.places = {{y, 16}}, .elements = 19}};
+  plan->buckets = {{.entries = {{y, 16}}, .elements = 19}};
   check_plan(*plan);
   plan->buckets[0].elements = 18;
   EXPECT_THAT(error_of([&] { check_plan(*plan); }), HasSubstr("smaller than what stands in it"));
-  plan->buckets[0] = {.places = {{y, 0}, {y, 16}}, .elements = 32};
-  EXPECT_THAT(error_of([&] { check_plan(*plan); }), HasSubstr("no place of its own"));
-  plan->buckets[0] = {.places = {{plan->graph.states[0].exit, 0}}, .elements = 16};
-  EXPECT_THAT(error_of([&] { check_plan(*plan); }), HasSubstr("no place of its own"));
+  plan->buckets[0] = {.entries = {{y, 0}, {y, 16}}, .elements = 32};
+  EXPECT_THAT(error_of([&] { check_plan(*plan); }), HasSubstr("no memory of its own"));
+  plan->buckets[0] = {.entries = {{plan->graph.states[0].exit, 0}}, .elements = 16};
+  EXPECT_THAT(error_of([&] { check_plan(*plan); }), HasSubstr("no memory of its own"));
 }
 
 TEST(Lower, AnOpThatNobodyKnowsIsNamedWithItsLine) {

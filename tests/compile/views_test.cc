@@ -44,52 +44,52 @@ struct PlacedChain {
     }
     throw InternalError(cat("no value ", name));
   }
-  std::vector<int> places() const {
+  std::vector<int> roots() const {
     std::vector<ValueInfo> facts;
     for (const Value& value : plan->graph.values) facts.push_back(value.info);
-    return places_within(*plan, {0, 1}, facts);
+    return alias_roots(*plan, {0, 1}, facts);
   }
 };
 
 TEST(Views, ARenamedResultAndThenAFusedOneStandWhereTheFirstStood) {
   const PlacedChain chain({"last"});
-  const std::vector<int> places = chain.places();
-  EXPECT_EQ(places[chain.slot("r")], chain.slot("s"));
-  EXPECT_EQ(places[chain.slot("t")], chain.slot("s"));
-  EXPECT_NO_THROW(check_places(*chain.plan, {0, 1}, places));
+  const std::vector<int> roots = chain.roots();
+  EXPECT_EQ(roots[chain.slot("r")], chain.slot("s"));
+  EXPECT_EQ(roots[chain.slot("t")], chain.slot("s"));
+  EXPECT_NO_THROW(check_aliases(*chain.plan, {0, 1}, roots));
 }
 
 TEST(Views, WhatIsReadLaterIsNotOverwritten) {
   // Under its own name and under the other.
   for (const char* name : {"s", "r"}) {
     const PlacedChain chain({"last", "more"}, name);
-    const std::vector<int> places = chain.places();
-    EXPECT_EQ(places[chain.slot("r")], chain.slot("s"));
-    EXPECT_EQ(places[chain.slot("t")], chain.slot("t"));
-    EXPECT_NO_THROW(check_places(*chain.plan, {0, 1}, places));
+    const std::vector<int> roots = chain.roots();
+    EXPECT_EQ(roots[chain.slot("r")], chain.slot("s"));
+    EXPECT_EQ(roots[chain.slot("t")], chain.slot("t"));
+    EXPECT_NO_THROW(check_aliases(*chain.plan, {0, 1}, roots));
   }
 }
 
 TEST(Views, TheCheckFindsAPlaceThatIsOverwrittenTooEarly) {
   const PlacedChain chain({"last", "more"}, "s");
-  std::vector<int> places = chain.places();
-  places[chain.slot("t")] = chain.slot("s");
+  std::vector<int> roots = chain.roots();
+  roots[chain.slot("t")] = chain.slot("s");
   EXPECT_THAT(error_of([&] {
-                check_places(*chain.plan, {0, 1}, places);
+                check_aliases(*chain.plan, {0, 1}, roots);
               }),
               HasSubstr("does not hold it any more"));
 }
 
 TEST(Views, TheCheckFindsAPlaceThatIsOverwrittenBeforeTheEnd) {
   const PlacedChain chain({"last"});
-  const std::vector<int> places = chain.places();
+  const std::vector<int> roots = chain.roots();
   for (size_t v = 0; v < chain.plan->graph.values.size(); ++v) {
     if (chain.plan->graph.values[v].info.name == "s") {
       chain.plan->graph.kept.push_back(static_cast<int>(v));
     }
   }
   EXPECT_THAT(error_of([&] {
-                check_places(*chain.plan, {0, 1}, places);
+                check_aliases(*chain.plan, {0, 1}, roots);
               }),
               HasSubstr("does not hold it at the end"));
 }
