@@ -87,7 +87,7 @@ using RegionRule = std::function<std::vector<RegionLink>(const Op&)>;
 // The border of an op's sub-block as its gradient sees it.
 struct Border {
   std::string outs;  // the slot of what is written inside and seen outside
-  // Written inside in one iteration and read by the next.
+  // Written inside in one iteration and read by the next; an empty name: it has no such side.
   struct Handed {
     std::string written, read;
   };
