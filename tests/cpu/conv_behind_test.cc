@@ -12,6 +12,7 @@
 #include "core/text.h"
 #include "cpu/onednn.h"
 #include "cpu/vectorised.h"
+#include "tests/support/seed.h"
 
 namespace trireme {
 namespace {
@@ -131,9 +132,7 @@ void finish(const ConvSizes& s, ConvBehind behind, const float* bias, std::vecto
 
 TEST(ConvBehind, NoBitTellsWhoAddedTheBias) {
   if (!has_onednn()) GTEST_SKIP() << "built without oneDNN";
-  const auto seed = std::random_device{}();
-  SCOPED_TRACE(cat("seed ", seed));
-  std::mt19937 random(seed);
+  std::mt19937 random(static_cast<uint32_t>(testing::test_seed()));
   const auto draw = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
   };

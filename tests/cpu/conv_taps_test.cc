@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/text.h"
+#include "tests/support/seed.h"
 
 namespace trireme {
 namespace {
@@ -61,7 +62,7 @@ std::vector<float> gradient_by_taps(const ConvSizes& s, std::vector<float> image
 
 TEST(ConvTaps, IsTheGradientOfTheFilterForAnyWindow) {
   if (!has_onednn()) GTEST_SKIP() << "built without oneDNN";
-  std::mt19937 random(std::random_device{}());
+  std::mt19937 random(static_cast<uint32_t>(testing::test_seed()));
   const auto draw = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
   };

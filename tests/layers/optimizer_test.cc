@@ -442,5 +442,36 @@ TEST_F(OptimizerTest, SparseGradientWithDecayBecomesDense) {
   EXPECT_THAT(result.ops.back()->input("Grad"), ElementsAre("table@GRAD@NEWGRAD@"));
 }
 
+// A row that is named twice has the sum of both as its gradient: the norm is that of the sum.
+TEST(GlobalNormClip, ClipsRowsAsItClipsTheDenseGradientTheyAddUpTo) {
+  std::vector<std::vector<double>> tables;
+  for (const bool is_sparse : {false, true}) {
+    const std::shared_ptr<Program> main = Program::create(), startup = Program::create();
+    const UniqueNameGuard names;
+    const ProgramGuard guard(main, startup);
+    Var& ids = layers::data("ids", {5, 1}, {.append_batch_size = false, .dtype = DType::int64});
+    Var& rows = layers::embedding(
+        ids, {.size = {4, 2},
+              .is_sparse = is_sparse,
+              .param_attr = ParamAttr{.name = "table", .initializer = initializer::constant(0.5)}});
+    Var& loss = layers::reduce_sum(layers::square(rows));
+    optimizer::Sgd(1.0, {.grad_clip = std::make_shared<GradientClipByGlobalNorm>(0.25)})
+        .minimize(loss);
+    Scope scope;
+    Executor executor;
+    executor.run(*startup, {}, {}, {.scope = &scope});
+    executor.run(*main, {{"ids", trireme::testing::longs({5, 1}, {1, 3, 1, 1, 3})}}, {},
+                 {.scope = &scope});
+    tables.push_back(numbers(scope.find("table")->tensor()));
+  }
+  // The gradient is 3 in row 1 and 2 in row 3, twice each: its length is the root of 26.
+  const double by = 0.25 / std::sqrt(26.0);
+  const std::vector<double> wanted = {0.5, 0.5, 0.5 - 3 * by, 0.5 - 3 * by,
+                                      0.5, 0.5, 0.5 - 2 * by, 0.5 - 2 * by};
+  for (const std::vector<double>& table : tables) {
+    EXPECT_THAT(table, ::testing::Pointwise(::testing::DoubleNear(1e-6), wanted));
+  }
+}
+
 }  // namespace
 }  // namespace trireme

@@ -90,7 +90,7 @@ std::vector<Variable> decode(const TensorArray& ids, const TensorArray& scores, 
                    .outputs = {{"SentenceIds", {"words"}}, {"SentenceScores", {"word_scores"}}},
                    .attrs = {{"beam_size", 2}, {"end_id", end_id}}});
   Executor executor;
-  const auto found = executor.run(*program, {}, {"words", "word_scores"}, {.scope = &scope});
+  auto found = executor.run(*program, {}, {"words", "word_scores"}, {.scope = &scope});
   note_result(*program, "words", found.at(0));
   return found;
 }

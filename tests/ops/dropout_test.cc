@@ -21,7 +21,8 @@ std::vector<double> out(const Tensors& tensors) { return numbers(tensors.at("Out
 TEST(Dropout, ZeroesItsShareAndKeepsTheMask) {
   const Tensors made = dropout({{"dropout_prob", 0.25f}});
   const auto values = out(made);
-  EXPECT_NEAR(static_cast<double>(std::count(values.begin(), values.end(), 0.0)), 500, 80);
+  // The count of 2000 deviates by 19.4: six times that happens once in 5e8 runs.
+  EXPECT_NEAR(static_cast<double>(std::count(values.begin(), values.end(), 0.0)), 500, 116);
   EXPECT_EQ(made.at("Mask")[0].dtype(), DType::uint8);
   EXPECT_EQ(values, numbers(made.at("Mask")[0]));
 }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "ir/sample.h"
 #include "tests/support/op_runner.h"
 
 namespace trireme::testing {
@@ -70,6 +71,52 @@ TEST(BatchNorm, ChannelsMayComeLast) {
   const Tensor x = doubles({1, 2, 1, 2}, {1, 10, 3, 30});
   const Tensors out = batch_norm({{"epsilon", 0.0f}, {"data_layout", std::string("NHWC")}}, x);
   expect_near(out.at("Y")[0], {-1, 3, 1, 7}, 1e-12);
+}
+
+// Where the statistics are given, an element's gradient does not reach the others through them. In
+// every layout and type, each of which has loops of its own.
+TEST(BatchNorm, KeptStatisticsHaveNoGradient) {
+  constexpr int64_t kChannels = 16, kPixels = 6;
+  Draw draw(23);
+  const Tensor x = draw.uniform({1, kPixels, 1, kChannels});
+  const Tensor grad = draw.uniform({1, kPixels, 1, kChannels});
+  const Tensor scale = draw.uniform({kChannels}, 0.5, 1.5);
+  const Tensor mean = draw.uniform({kChannels}), inverse = draw.uniform({kChannels}, 0.5, 1.5);
+  std::vector<double> of_x(kPixels * kChannels), of_scale(kChannels), of_bias(kChannels);
+  for (int64_t i = 0; i < kPixels * kChannels; ++i) {
+    const int64_t c = i % kChannels;
+    const double g = numbers(grad)[i];
+    of_x[i] = g * numbers(scale)[c] * numbers(inverse)[c];
+    of_scale[c] += g * (numbers(x)[i] - numbers(mean)[c]) * numbers(inverse)[c];
+    of_bias[c] += g;
+  }
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    for (const char* attr : {"use_global_stats", "is_test"}) {
+      for (const char* layout : {"NHWC", "NCHW"}) {
+        SCOPED_TRACE(std::string(attr) + " " + layout);
+        const bool last = layout == std::string("NHWC");
+        const auto placed = [&](const Tensor& image) {
+          const Tensor moved =
+              last ? image
+                   : run_op("transpose", {{"X", image}}, {{"axis", std::vector<int>{0, 3, 1, 2}}});
+          return cast(moved, dtype);
+        };
+        const Tensors out = run_op({.type = "batch_norm_grad",
+                                    .inputs = {{"X", {placed(x)}},
+                                               {"Y@GRAD", {placed(grad)}},
+                                               {"Scale", {cast(scale, dtype)}},
+                                               {"Bias", {cast(scale, dtype)}},
+                                               {"SavedMean", {cast(mean, dtype)}},
+                                               {"SavedVariance", {cast(inverse, dtype)}}},
+                                    .attrs = {{attr, true}, {"data_layout", std::string(layout)}},
+                                    .outputs = {"X@GRAD", "Scale@GRAD", "Bias@GRAD"}});
+        expect_near(out.at("X@GRAD")[0], numbers(placed(doubles({1, kPixels, 1, kChannels}, of_x))),
+                    1e-6);
+        expect_near(out.at("Scale@GRAD")[0], of_scale, 1e-5);
+        expect_near(out.at("Bias@GRAD")[0], of_bias, 1e-5);
+      }
+    }
+  }
 }
 
 TEST(BatchNorm, ALargeMeanDoesNotDrownTheVariance) {

@@ -31,7 +31,7 @@ struct Nested {
     outside.append_op({type, std::move(ins), std::move(outs), std::move(attrs)});
   }
   std::vector<double> run(const std::string& name) {
-    const Variable found = executor.run(*program, feeds, {name}, {.scope = &scope}).front();
+    Variable found = executor.run(*program, feeds, {name}, {.scope = &scope}).front();
     note_result(*program, name, found);
     return numbers(found.tensor());
   }

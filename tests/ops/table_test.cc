@@ -2,46 +2,34 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <set>
 
 #include "core/text.h"
 #include "ir/schema.h"
 #include "tests/support/op_runner.h"
+#include "tests/support/seed.h"
 
 namespace trireme::testing {
 namespace {
 
 constexpr int kDraws = 3;  // fresh operands per sample rule
 
-uint64_t seed() {
-  static const uint64_t value = [] {
-    if (const char* given = std::getenv("TRIREME_TEST_SEED"))
-      return std::strtoull(given, nullptr, 10);
-    return static_cast<unsigned long long>(
-        std::chrono::system_clock::now().time_since_epoch().count() % 1000000007);
-  }();
-  return value;
-}
-
 template <class Check>
 void for_each_sample(Check check) {
-  std::printf("seed %llu (repeat with TRIREME_TEST_SEED)\n",
-              static_cast<unsigned long long>(seed()));
+  const uint64_t seed = test_seed();
   for (const OpSchema* row : op_table().rows()) {
     uint64_t rule_index = 0;
     for (const SampleRule& rule : row->samples()) {
       for (int i = 0; i < kDraws; ++i) {
-        Draw draw(seed() * 1000 + rule_index * 10 + static_cast<uint64_t>(i));
+        Draw draw(seed * 1000 + rule_index * 10 + static_cast<uint64_t>(i));
         const OpSample sample = rule(draw);
         OpCall call{.type = row->type(),
                     .inputs = sample.inputs,
                     .attrs = sample.attrs,
                     .out_counts = sample.out_counts};
-        SCOPED_TRACE(cat(row->type(), " sample ", rule_index, " draw ", i, " seed ", seed()));
+        SCOPED_TRACE(cat(row->type(), " sample ", rule_index, " draw ", i, " seed ", seed));
         try {
           check(*row, call);
         } catch (const std::exception& e) {

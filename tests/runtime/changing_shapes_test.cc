@@ -5,6 +5,7 @@
 #include <random>
 
 #include "tests/runtime/loop_nets.h"
+#include "tests/support/seed.h"
 
 namespace trireme::testing {
 namespace {
@@ -53,7 +54,7 @@ TEST_P(ChangingSteps, RememberedShapesGiveTheNumbersOfFreshOnes) {
     if (variable.initialized()) fresh_scope.var(name).copy_from(variable);
   }
   fresh_scope.step() = remembers.scope.step().load();
-  std::mt19937 random(11);
+  std::mt19937 random(static_cast<uint32_t>(test_seed()));
   for (int step = 0; step < 25; ++step) {
     std::vector<int64_t> lengths(1 + random() % 4);
     for (int64_t& length : lengths) length = 1 + random() % 3;

@@ -33,6 +33,49 @@ TEST(DataParallel, EqualsOneDeviceAlsoWhenSlicesAreUneven) {
   }
 }
 
+// What a device's loss counts for is its share of the words, not of the sequences: two devices with
+// two sequences each, of 7 and of 2 words.
+TEST(DataParallel, ADevicesWeightIsItsShareOfWhatTheLossAverages) {
+  Net net([]() -> Var& {
+    Var& words = layers::data("words", {6}, {.lod_level = 1});
+    return layers::mean(layers::square(layers::fc(words, {.size = 3})));
+  });
+  std::vector<Feeds> batches;
+  for (uint64_t i = 0; i < 3; ++i) {
+    Draw draw(i);
+    Tensor words = cast(draw.uniform({9, 6}), DType::float32);
+    words.set_lod({{0, 4, 7, 8, 9}});
+    batches.push_back({{"words", words}});
+  }
+  EXPECT_LT(drift(net, 2, batches), 1e-6);
+}
+
+// The kept mean of a batch_norm is a mean over samples: 7 of them on 3 devices.
+TEST(DataParallel, StatisticsAreJoinedByTheShareOfEachDevice) {
+  Net net(
+      []() -> Var& {
+        Var& x = layers::data("x", {3});
+        return layers::mean(layers::batch_norm(x, {.momentum = 0.5}));
+      },
+      0.0);
+  Draw draw(5);
+  const Feeds feeds = {{"x", cast(draw.uniform({7, 3}), DType::float32)}};
+  std::vector<Tensor> means;
+  for (const int devices : {1, 3}) {
+    Scope scope;
+    Executor executor;
+    executor.run(*net.startup, {}, {}, {.scope = &scope});
+    executor.run_parallel(*net.main, split_feeds(feeds, devices), {}, {}, {.scope = &scope});
+    for (const Op* op : net.main->global_block().ops()) {
+      if (op->type() != "batch_norm") continue;
+      means.push_back(scope.find(op->input("Mean").front())->tensor().clone());
+    }
+  }
+  ASSERT_EQ(means.size(), 2u);
+  EXPECT_LT(max_abs_diff(means[0], means[1]), 1e-6);
+  EXPECT_GT(max_abs_diff(means[0], filled(DType::float32, {3}, 0)), 1e-2) << "it has moved";
+}
+
 TEST(DataParallel, ALossComesBackOncePerDevice) {
   Net net(two_layers);
   Scope scope;

@@ -111,6 +111,25 @@ TEST(RunToy, ASteadyStepAllocatesOnlyWhatItHandsOut) {
   EXPECT_EQ(allocation_count() - before, 5u);  // one loss each
 }
 
+// Plans are kept, and with them where their variables stood.
+TEST(RunToy, AParameterThatWasErasedAndMadeAgainIsTheOneThatIsTrained) {
+  RunToy toy;
+  const Tensor x = floats({2, 1}, {1, 3});
+  const auto start = [&] { toy.executor.run(*toy.startup, {}, {}, {.scope = &toy.scope}); };
+  start();
+  EXPECT_FLOAT_EQ(toy.run(x), 1.25f);
+  EXPECT_FLOAT_EQ(toy.run(x), 2 * 0.48f + 0.24f);
+  toy.scope.erase({"w"});
+  // Takes the memory that the old one had: who still writes there is seen.
+  toy.scope.var("another").tensor() = filled(DType::float32, {1, 10}, 7);
+  start();
+  ASSERT_TRUE(toy.scope.find("w"));
+  ASSERT_TRUE(toy.scope.find("w")->initialized());
+  EXPECT_FLOAT_EQ(toy.run(x), 1.25f);
+  EXPECT_FLOAT_EQ(toy.scope.find("w")->tensor().data<float>()[3], 0.5f - 0.02f);
+  EXPECT_FLOAT_EQ(toy.scope.find("another")->tensor().data<float>()[3], 7);
+}
+
 TEST(RunToy, AnEditedProgramIsCompiledAgain) {
   RunToy toy;
   toy.executor.run(*toy.startup, {}, {}, {.scope = &toy.scope});

@@ -2,64 +2,63 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
+#include <cmath>
+#include <cstdlib>
 
 #include "core/text.h"
 
 namespace trireme::testing {
 namespace {
 
-struct Record {
-  std::map<std::string, OpRecord> ops;
-  std::map<const void*, std::set<std::string>> results;  // of the test that runs, by their memory
-  const ::testing::TestInfo* test = nullptr;
-};
-
-Record& record() {
-  static Record made;
+std::map<std::string, OpRecord>& records() {
+  static std::map<std::string, OpRecord> made;
   return made;
 }
 
-// The test that runs; memory of earlier ones may be in use again.
-std::string begin_note() {
+std::string test_name() {
   const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
-  if (test != record().test) record().results.clear();
-  record().test = test;
   return test ? cat(test->test_suite_name(), ".", test->name()) : std::string();
+}
+
+// Whether results of this op are to be changed.
+bool note(const std::string& op) {
+  static const char* const spoiled = std::getenv("TRIREME_SPOIL");
+  records()[op].tests.insert(test_name());
+  return spoiled && op == spoiled;
+}
+
+// Other numbers of the same kind. A tensor of its own: the memory may be an operand's too.
+Tensor spoiled(const Tensor& tensor) {
+  Tensor wide = cast(tensor, DType::float64).clone();
+  double* values = wide.data<double>();
+  for (int64_t i = 0; i < wide.numel(); ++i) {
+    values[i] =
+        tensor.dtype() == DType::boolean ? 1 - values[i] : values[i] + 1 + std::fabs(values[i]);
+  }
+  Tensor changed = cast(wide, tensor.dtype());
+  changed.set_lod(tensor.lod());
+  return changed;
 }
 
 }  // namespace
 
-const std::map<std::string, OpRecord>& op_records() { return record().ops; }
-
-void note_values(const std::string& op) {
-  const std::string test = begin_note();
-  ++record().ops[op].values[test];
-}
+const std::map<std::string, OpRecord>& op_records() { return records(); }
 
 void note_wrong_use(const std::string& what) {
   if (what.find("this is a bug in Trireme") != what.npos) return;  // no answer to a wrong use
   const std::string line = what.substr(0, what.find('\n'));
   const size_t in = line.find(" in "), end = line.find(": ");
   if (in == line.npos || end == line.npos || end < in) return;
-  const std::string test = begin_note();
-  record().ops[line.substr(in + 4, end - in - 4)].wrong_uses.emplace(test, line);
+  records()[line.substr(in + 4, end - in - 4)].wrong_uses.emplace(test_name(), line);
 }
 
-void note_result(const std::string& op, const Tensor& result) {
-  begin_note();
-  if (result.initialized() && result.numel() > 0) record().results[result.address()].insert(op);
+void note_result(const std::string& op, Tensor& result) {
+  if (result.initialized() && result.numel() > 0 && note(op)) result = spoiled(result);
 }
 
-void note_look(const Tensor& tensor) {
-  begin_note();
-  if (!tensor.initialized() || tensor.numel() == 0) return;
-  const auto found = record().results.find(tensor.address());
-  if (found == record().results.end()) return;
-  for (const std::string& op : found->second) note_values(op);
-}
+bool shows(const std::string& op, bool right) { return note(op) ? !right : right; }
 
-void note_result(const Program& program, const std::string& name, const Variable& value) {
+void note_result(const Program& program, const std::string& name, Variable& value) {
   const Op* writer = nullptr;
   for (const Op* op : program.global_block().ops()) {
     for (const std::string& output : op->output_names()) {
@@ -70,9 +69,9 @@ void note_result(const Program& program, const std::string& name, const Variable
   if (value.kind() == Kind::dense) {
     note_result(writer->type(), value.tensor());
   } else if (value.kind() == Kind::array) {
-    for (const Tensor& tensor : value.array()) note_result(writer->type(), tensor);
-  } else {
-    note_values(writer->type());  // rows and tables have no numbers(): the test reads them itself
+    for (Tensor& tensor : value.array()) note_result(writer->type(), tensor);
+  } else if (value.kind() == Kind::rows) {
+    note_result(writer->type(), value.rows().value);
   }
 }
 

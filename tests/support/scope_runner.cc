@@ -7,13 +7,11 @@
 namespace trireme::testing {
 
 void ScopeRunner::set(const std::string& name, Tensor tensor) {
-  written_by_.erase(name);
   scope_->var(name).clear();
   scope_->var(name).tensor() = std::move(tensor);
 }
 
 void ScopeRunner::set(const std::string& name, SelectedRows rows) {
-  written_by_.erase(name);
   scope_->var(name).clear();
   scope_->var(name).rows() = std::move(rows);
 }
@@ -47,22 +45,14 @@ void ScopeRunner::run(const std::string& type, const std::map<std::string, std::
   block.append_op(spec);
   Executor executor;
   executor.run(*program, {}, {}, {.scope = scope_.get()});
-  for (const auto& [slot, name] : outputs) written_by_[name] = type;
-}
-
-void ScopeRunner::look(const std::string& name) const {
-  if (const auto found = written_by_.find(name); found != written_by_.end()) {
-    note_values(found->second);
-  }
+  for (const auto& [slot, name] : outputs) note_result(*program, name, *scope_->find(name));
 }
 
 const Tensor& ScopeRunner::tensor(const std::string& name) const {
-  look(name);
   return std::as_const(*scope_->find(name)).tensor();
 }
 
 const SelectedRows& ScopeRunner::rows(const std::string& name) const {
-  look(name);
   return std::as_const(*scope_->find(name)).rows();
 }
 

@@ -22,10 +22,7 @@ class ScopeRunner {
   const SelectedRows& rows(const std::string& name) const;
 
  private:
-  void look(const std::string& name) const;
-
   std::unique_ptr<Scope> scope_ = std::make_unique<Scope>();
-  std::map<std::string, std::string> written_by_;  // variable -> the op that wrote it last
 };
 
 }  // namespace trireme::testing

@@ -40,8 +40,9 @@ std::string text_of(const std::string& title, const Program& program) {
     std::map<std::string, std::string> vars;
     for (const Var* var : block.vars()) {
       if (!var->has_shape() || is_startup) continue;
-      vars[var->name()] = cat("    var ", var->name(), " ", var->shape(), " ",
-                              name_of(var->dtype()), var->persistable() ? " persistable" : "", "\n");
+      vars[var->name()] =
+          cat("    var ", var->name(), " ", var->shape(), " ", name_of(var->dtype()),
+              var->persistable() ? " persistable" : "", "\n");
     }
     for (const auto& [name, line] : vars) text += line;
     for (const Op* op : block.ops()) {
@@ -105,10 +106,12 @@ const Difference kDifferences[] = {
      "    listen_and_serv(", "Fanin=2, ", "Fanin=2, blocks_by_round=[], "},
     {"it talks to other processes, and says so as send and recv do", "    listen_and_serv(",
      "op_role=0", "op_role=4"},
-    {"the original takes the mode from the config alone: servers of transpile(sync_mode=False) wait "
+    {"the original takes the mode from the config alone: servers of transpile(sync_mode=False) "
+     "wait "
      "for barriers that no trainer sends",
      "    listen_and_serv(", "distributed_mode=0", "distributed_mode=2", true},
-    {"in the main program the original marks a concat of slices, in the startup program it does not",
+    {"in the main program the original marks a concat of slices, in the startup program it does "
+     "not",
      "    concat(", "", "      axis=0, op_role=8, op_role_var=[]"},
 };
 
@@ -149,8 +152,8 @@ std::string first_difference(const std::string& a, const std::string& b) {
     const size_t begin = end == 0 ? 0 : text.rfind('\n', end - 1) + 1;
     return text.substr(begin, text.find('\n', end) - begin);
   };
-  return cat("\n  the original: ", line(a, at - a.begin()), "\n  ours:         ",
-             line(b, other - b.begin()));
+  return cat("\n  the original: ", line(a, at - a.begin()),
+             "\n  ours:         ", line(b, other - b.begin()));
 }
 
 TEST(Golden, ProgramsOfOneToFourServersAreTheOriginals) {

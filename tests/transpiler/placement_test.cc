@@ -6,6 +6,7 @@
 #include <random>
 
 #include "ir/distributed.h"
+#include "tests/support/seed.h"
 #include "tests/transpiler/nets.h"
 
 namespace trireme::testing {
@@ -121,7 +122,7 @@ std::vector<const Slice*> slices_of(const DistributeTranspiler& transpiler,
 }
 
 TEST(Placement, EveryElementOfEveryParameterIsOnOneServer) {
-  Draw draw(11);
+  Draw draw(static_cast<uint32_t>(test_seed()));
   for (int i = 0; i < 100; ++i) {
     SCOPED_TRACE(i);
     RandomNet net(draw);

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "core/random.h"
+#include "tests/support/seed.h"
 #include "tests/transpiler/nets.h"
 
 namespace trireme::testing {
@@ -64,7 +65,7 @@ TEST(SliceVariable, NamesBlocksAndRows) {
 }
 
 TEST(SliceVariable, EveryElementIsInOneBlockOfWholeRows) {
-  std::mt19937 draw(7);
+  std::mt19937 draw(static_cast<uint32_t>(test_seed()));
   for (int i = 0; i < 2000; ++i) {
     Shape shape;
     const int rank = 1 + static_cast<int>(draw() % 4);

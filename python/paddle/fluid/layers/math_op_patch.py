@@ -3,7 +3,7 @@ import _trireme as _C
 from _trireme import Variable
 
 
-def _binary(op, reverse=False):
+def _binary(op, reverse):
     def method(self, other):
         return _C.math_op(op, self, other, reverse)
     return method
