@@ -8,8 +8,8 @@ RELATIVE = 1e-5
 OF_LARGEST = 2e-6
 
 
-def excess(ours, theirs, factor=1.0):
-    """How many times the bound the worst element is off; 0 for equal numbers."""
+def excess(ours, theirs, allowed=0.0):
+    """How many times the bound the worst element is off; 0 for equal numbers. allowed: added to the bound."""
     ours, theirs = ours.astype('float64'), theirs.astype('float64')
     if not theirs.size:
         return 0.0
@@ -20,7 +20,7 @@ def excess(ours, theirs, factor=1.0):
     if not finite.any():
         return 0.0
     ours, theirs = ours[finite], theirs[finite]
-    bound = factor * (RELATIVE * np.abs(theirs) + OF_LARGEST * np.abs(theirs).max()) + 1e-12
+    bound = RELATIVE * np.abs(theirs) + OF_LARGEST * np.abs(theirs).max() + max(allowed, 1e-12)
     return float((np.abs(ours - theirs) / bound).max())
 
 
@@ -29,7 +29,7 @@ def _arrays(found):
             for key, value in found.items()}
 
 
-def _difference(key, ours, theirs, random, factor):
+def _difference(key, ours, theirs, random, allowed):
     (ours, our_lod), (theirs, their_lod) = ours, theirs
     if ours.dtype != theirs.dtype:
         return f'{key} is {ours.dtype}, was {theirs.dtype}'
@@ -41,7 +41,7 @@ def _difference(key, ours, theirs, random, factor):
         return None
     if ours.dtype.kind in 'biu':
         return None if np.array_equal(ours, theirs) else f'{key} is\n{ours}\nand was\n{theirs}'
-    over = excess(ours, theirs, factor)
+    over = excess(ours, theirs, allowed)
     if over <= 1:
         return None
     worst = np.abs(ours.astype('float64') - theirs).max() if np.isfinite(over) else over
@@ -49,7 +49,7 @@ def _difference(key, ours, theirs, random, factor):
             f'\nwas {theirs.reshape(-1)[:8]}')
 
 
-def differences(found, about, recorded, recorded_about, factor=1.0):
+def differences(found, about, recorded, recorded_about, allowed=0.0):
     """A line for everything that is not as it was recorded."""
     found, lines = _arrays(found), []
     for key in sorted(set(found) | set(recorded)):
@@ -58,7 +58,7 @@ def differences(found, about, recorded, recorded_about, factor=1.0):
         elif key not in found:
             lines.append(f'{key} is missing')
         else:
-            line = _difference(key, found[key], recorded[key], about['random'], factor)
+            line = _difference(key, found[key], recorded[key], about['random'], allowed)
             if line:
                 lines.append(line)
     for i, (ours, theirs) in enumerate(zip(about['outs'], recorded_about['outs'])):

@@ -2,6 +2,7 @@
 
     python2.7 tests/original/record.py              every group of cases/
     python2.7 tests/original/record.py nn loss      these groups
+    python2.7 tests/original/record.py nn:fc,conv2d these cases of a group; its other records stay
     python2.7 tests/original/record.py --try CASE   one case, printed and not kept
 
 Every case runs in a process of its own, so that one that ends its process does not take the others along.
@@ -19,7 +20,7 @@ import groups
 import store
 from case import cases_of, run_case
 
-LIMIT = 60  # seconds that a case may take
+LIMIT = 300  # seconds that a case may take
 
 
 def in_child(function, *arguments):
@@ -59,10 +60,14 @@ def main(arguments):
         sys.exit('records are made by PaddlePaddle 1.8.5; this is ' + paddle.version.full_version)
     warnings.simplefilter('ignore')  # of startup programs without ops
     failed = []
-    for group in arguments or groups.NAMES:
+    for argument in arguments or groups.NAMES:
+        group, _, some = argument.partition(':')
         groups.load(group)
-        records = {}
-        for name in cases_of(group):
+        names, records = cases_of(group), {}
+        if some:
+            records = {name: record for name, record in store.load(groups.path(group)).items() if name in names}
+            names = some.split(',')
+        for name in names:
             found, error = in_child(run_case, name)
             if error:
                 failed.append(name)

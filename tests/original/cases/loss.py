@@ -104,10 +104,13 @@ def bpr_loss(c):
 
 
 @case
-def hinge_like_rank_losses(c):
-    label = c.given(np.array([[1], [0], [1]], 'float32'))
-    left, right = c.x([3, 1]), c.x([3, 1])
-    return [L.rank_loss(label, left, right), L.margin_rank_loss(label, left, right, margin=0.2)]
+def rank_loss(c):
+    return L.rank_loss(c.given(np.array([[1], [0], [1]], 'float32')), c.x([3, 1]), c.x([3, 1]))
+
+
+@case
+def margin_rank_loss(c):
+    return L.margin_rank_loss(c.given(np.array([[1], [-1], [1]], 'float32')), c.x([3, 1]), c.x([3, 1]), margin=0.2)
 
 
 @case
@@ -241,8 +244,15 @@ def auc(c):
 @case
 def auc_few_thresholds(c):
     c.gradients = False
-    area, batch_area, _ = L.auc(L.softmax(c.x([8, 2], -2.0, 2.0)), c.ids([8, 1], 2), num_thresholds=15, curve='PR')
+    area, batch_area, _ = L.auc(L.softmax(c.x([8, 2], -2.0, 2.0)), c.ids([8, 1], 2), num_thresholds=15)
     return [area, batch_area]
+
+
+@case
+def auc_both_curves(c):
+    c.gradients = False
+    scores, label = L.softmax(c.x([8, 2], -2.0, 2.0)), c.ids([8, 1], 2)
+    return [L.auc(scores, label, curve='ROC')[0], L.auc(scores, label, curve='PR')[0]]
 
 
 @case

@@ -1,6 +1,4 @@
 """Small whole models: ten losses each, and the parameters after them."""
-import numpy as np
-
 import paddle.fluid as fluid
 from case import L, case
 
@@ -42,7 +40,8 @@ def vgg_small(c):
     hidden = N.img_conv_group(c.x([4, 2, 8, 8]), [3, 3], pool_size=2, conv_act='relu', conv_with_batchnorm=True,
                               pool_stride=2)
     hidden = L.batch_norm(L.fc(hidden, 6), act='relu')
-    return c.train(_classified(c, L.fc(hidden, 4), 4, 4), O.Adam(0.01))
+    # Not Adam: biases before a batch_norm have gradients of rounding errors, which it makes large.
+    return c.train(_classified(c, L.fc(hidden, 4), 4, 4), O.Momentum(0.05, 0.9))
 
 
 @case
@@ -141,28 +140,6 @@ def labels_of_roles_crf(c):
     emission = L.sums([L.fc(hidden, 4), L.fc(lstm, 4)])
     cost = L.linear_chain_crf(emission, c.ids([7, 1], 4, lod=lengths), param_attr=fluid.ParamAttr(name='crfw'))
     return c.train(L.mean(cost), O.SGD(L.exponential_decay(0.05, 4, 0.5, staircase=True)))
-
-
-@case
-def translation_with_attention(c):
-    source, target = c.ids([5, 1], 9, lod=[[3, 2]]), c.ids([6, 1], 9, lod=[[2, 4]])
-    words = L.embedding(source, [9, 4], param_attr='vocabulary')
-    encoded = L.dynamic_gru(L.fc(words, 12), 4)
-    boot = L.fc(L.sequence_last_step(encoded), 4, act='tanh')
-    projected = L.fc(encoded, 4, bias_attr=False)
-    rnn = L.DynamicRNN()
-    with rnn.block():
-        word = rnn.step_input(L.embedding(target, [9, 4], param_attr='vocabulary'))
-        vectors, keys = rnn.static_input(encoded), rnn.static_input(projected)
-        before = rnn.memory(init=boot, need_reorder=True)
-        query = L.sequence_expand(L.fc(before, 4, bias_attr=False), keys)
-        weights = L.sequence_softmax(L.fc(L.tanh(L.elementwise_add(query, keys)), 1, bias_attr=False))
-        context = L.sequence_pool(L.elementwise_mul(vectors, L.reshape(weights, [-1]), axis=0), 'sum')
-        hidden, _, _ = L.gru_unit(L.fc([context, word], 12), before, 12)
-        rnn.update_memory(before, hidden)
-        rnn.output(L.fc(hidden, 9, act='softmax'))
-    cost = L.cross_entropy(rnn(), c.ids([6, 1], 9, lod=[[2, 4]]))
-    return c.train(L.mean(cost), O.Adagrad(0.1))
 
 
 @case
@@ -280,8 +257,8 @@ def static_rnn_language_model(c):
 @case
 def seq2seq_of_cells(c):
     source = fluid.embedding(c.ids([2, 4], 9), [9, 4], param_attr='s')
-    _, state = L.rnn(L.LSTMCell(4), source, sequence_length=c.given(np.array([4, 3], 'int64')))
+    _, state = L.rnn(L.GRUCell(4), source)
     target = fluid.embedding(c.ids([2, 3], 9), [9, 4], param_attr='t')
-    out, _ = L.rnn(L.LSTMCell(4, name='decoder'), target, initial_states=state)
+    out, _ = L.rnn(L.GRUCell(4, name='decoder'), target, initial_states=state)
     cost = L.softmax_with_cross_entropy(L.fc(out, 9, num_flatten_dims=2), c.ids([2, 3, 1], 9))
-    return c.train(L.reduce_mean(cost), O.Adam(0.02))
+    return c.train(L.reduce_mean(cost), O.Adagrad(0.1))

@@ -1,6 +1,4 @@
 """Layers with parameters, convolutions, pools, norms, embeddings, dropout."""
-import numpy as np
-
 import paddle.fluid as fluid
 from case import L, case
 
@@ -271,6 +269,12 @@ def spectral_norm(c):
 def spectral_norm_dim1(c):
     weight = L.create_parameter([2, 3, 2, 2], 'float32', name='weight')
     return L.spectral_norm(weight, dim=1, power_iters=1)
+
+
+@case
+def spectral_norm_after_many_rounds(c):
+    weight = L.create_parameter([4, 3], 'float32', name='weight')
+    return L.spectral_norm(weight, dim=0, power_iters=200)
 
 
 @case

@@ -21,6 +21,33 @@ _lstm('_activations', gate_activation='sigmoid', cell_activation='relu', candida
 
 
 @case
+def dynamic_lstm_hidden(c):
+    return L.dynamic_lstm(c.x([6, 12], lod=LENGTHS), size=12)[0]
+
+
+@case
+def dynamic_lstm_hidden_reverse(c):
+    return L.dynamic_lstm(c.x([6, 12], lod=LENGTHS), size=12, is_reverse=True, use_peepholes=False,
+                          cell_activation='relu')[0]
+
+
+@case
+def dynamic_lstm_hidden_initial(c):
+    return L.dynamic_lstm(c.x([6, 12], lod=LENGTHS), size=12, h_0=c.x([3, 3]), c_0=c.x([3, 3]))[0]
+
+
+@case
+def dynamic_lstmp_projection(c):
+    return L.dynamic_lstmp(c.x([6, 12], lod=LENGTHS), size=12, proj_size=2, cell_clip=0.3, proj_clip=0.2)[0]
+
+
+@case
+def dynamic_lstmp_projection_reverse(c):
+    return L.dynamic_lstmp(c.x([6, 12], lod=LENGTHS), size=12, proj_size=2, is_reverse=True,
+                           use_peepholes=False)[0]
+
+
+@case
 def dynamic_lstm_initial(c):
     return list(L.dynamic_lstm(c.x([6, 12], lod=LENGTHS), size=12, h_0=c.x([3, 3]), c_0=c.x([3, 3]),
                                use_peepholes=False))
@@ -63,7 +90,12 @@ def gru_unit(c):
 
 @case
 def gru_unit_origin(c):
-    return list(L.gru_unit(c.x([4, 9]), c.x([4, 3]), size=9, activation='relu', origin_mode=True))
+    return list(L.gru_unit(c.x([4, 9]), c.x([4, 3]), size=9, origin_mode=True))
+
+
+@case
+def gru_unit_relu(c):
+    return L.gru_unit(c.x([4, 9]), c.x([4, 3]), size=9, activation='relu')[0]
 
 
 @case
@@ -158,15 +190,6 @@ def dynamic_rnn_with_static_input(c):
         rnn.update_memory(before, hidden)
         rnn.output(hidden)
     return rnn()
-
-
-@case
-def cudnn_lstm_of_original_cpu(c):
-    c.random = True
-    c.gradients = False
-    x = c.x([4, 2, 3], fixed=True)
-    state, cell = L.fill_constant([1, 2, 5], 'float32', 0.0), L.fill_constant([1, 2, 5], 'float32', 0.0)
-    return list(L.lstm(x, state, cell, max_len=4, hidden_size=5, num_layers=1, is_test=True))
 
 
 @case

@@ -148,12 +148,27 @@ def subscripts(c):
 
 @case
 def strided_slice(c):
-    return L.strided_slice(c.x([4, 5, 6], fixed=True), axes=[1, 2], starts=[0, -1], ends=[5, -7], strides=[2, -2])
+    return L.strided_slice(c.x([4, 5, 6], fixed=True), axes=[1, 2], starts=[0, 1], ends=[5, 6], strides=[2, 3])
+
+
+@case
+def strided_slice_backwards(c):
+    return L.strided_slice(c.x([4, 6], fixed=True), axes=[1], starts=[-1], ends=[-7], strides=[-2])
+
+
+@case
+def strided_slice_backwards_by_one(c):
+    return L.strided_slice(c.x([4, 6], fixed=True), axes=[1], starts=[4], ends=[1], strides=[-1])
 
 
 @case
 def gather(c):
     return L.gather(c.x([5, 3]), c.given(np.array([3, 0, 3], 'int64')))
+
+
+@case
+def gather_distinct(c):
+    return L.gather(c.x([5, 3]), c.given(np.array([3, 0, 4], 'int64')))
 
 
 @case
@@ -289,8 +304,13 @@ def range_of_numbers(c):
 
 
 @case
-def eye_linspace_like(c):
-    return [L.linspace(0.0, 1.0, 5, 'float32'), L.eye(3), L.eye(2, 4, dtype='int32')]
+def linspace(c):
+    return L.linspace(0.0, 1.0, 5, 'float32')
+
+
+@case
+def eye(c):
+    return [L.eye(3), L.eye(2, 4, dtype='int32')]
 
 
 @case
