@@ -21,3 +21,7 @@ def load_all():
 
 def path(group):
     return os.path.join(HERE, 'records', group + '.npz')
+
+
+def files_path(group):
+    return os.path.join(HERE, 'records', group + '.files.npz')

@@ -3,6 +3,8 @@
     python2.7 tests/original/record.py              every group of cases/
     python2.7 tests/original/record.py nn loss      these groups
     python2.7 tests/original/record.py nn:fc,conv2d these cases of a group; its other records stay
+    python2.7 tests/original/record.py --files [nn] the files that it writes for recorded cases
+    python2.7 tests/original/record.py --names      the names of its layers and optimizers
     python2.7 tests/original/record.py --try CASE   one case, printed and not kept
 
 Every case runs in a process of its own, so that one that ends its process does not take the others along.
@@ -51,6 +53,34 @@ def show(name):
         print(key, arrays[key])
 
 
+def record_names():
+    import paddle.fluid as fluid
+    with open(os.path.join(groups.HERE, 'records', 'names.txt'), 'w') as names:
+        for module in (fluid.layers, fluid.optimizer):
+            for name in sorted(set(module.__all__)):
+                names.write('%s.%s\n' % (module.__name__.split('.')[-1], name))
+
+
+def record_files(wanted):
+    import files
+    groups.load_all()
+    for group in wanted:
+        records = {}
+        for name, record in sorted(store.load(groups.path(group)).items()):
+            if name not in files.RESUMED and not files.worth_a_model(name, record):
+                continue
+            found, error = in_child(files.record_files, name, record)
+            if error:
+                print('%s/%s has no files: %s' % (group, name, error.strip().splitlines()[-1]))
+            else:
+                records[name] = found
+        if records:
+            store.save(groups.files_path(group), records, 'PaddlePaddle 1.8.5 on CPU')
+            print('%s: files of %d cases, %d bytes' % (group, len(records),
+                                                       os.path.getsize(groups.files_path(group))))
+            sys.stdout.flush()
+
+
 def main(arguments):
     import paddle
     if arguments[:1] == ['--try']:
@@ -59,6 +89,10 @@ def main(arguments):
     if paddle.version.full_version != '1.8.5':
         sys.exit('records are made by PaddlePaddle 1.8.5; this is ' + paddle.version.full_version)
     warnings.simplefilter('ignore')  # of startup programs without ops
+    if arguments[:1] == ['--names']:
+        return record_names()
+    if arguments[:1] == ['--files']:
+        return record_files(arguments[1:] or groups.NAMES)
     failed = []
     for argument in arguments or groups.NAMES:
         group, _, some = argument.partition(':')

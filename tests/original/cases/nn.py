@@ -77,6 +77,15 @@ def embedding_sparse_trained(c):
     return c.train(L.reduce_mean(L.square(L.fc(words, 2))))
 
 
+@case
+def rows_of_a_sparse_gradient(c):
+    table = L.embedding(c.given([[3], [1], [3], [0]]), [6, 2], is_sparse=True, param_attr='table')
+    loss = L.reduce_sum(L.elementwise_mul(table, c.x([4, 2])))
+    (_, gradient), = fluid.backward.append_backward(loss)
+    c.gradients = False
+    return L.get_tensor_from_selected_rows(L.merge_selected_rows(gradient))
+
+
 def _conv2d(name, shape, filters, size, **arguments):
     def build(c):
         return L.conv2d(c.x(shape), filters, size, **arguments)

@@ -43,13 +43,25 @@ _trained('rmsprop_momentum', lambda: O.RMSProp(0.01, rho=0.9, epsilon=1e-3, mome
 _trained('rmsprop_centered', lambda: O.RMSProp(0.01, rho=0.9, epsilon=1e-3, momentum=0.3, centered=True))
 _trained('ftrl', lambda: O.Ftrl(0.1))
 _trained('ftrl_settings', lambda: O.Ftrl(0.1, l1=0.01, l2=0.01, lr_power=-0.4))
-_trained('ftrl_l2', lambda: O.Ftrl(0.1, l1=0.01, l2=0.02))
 _trained('lamb', lambda: O.LambOptimizer(0.01, lamb_weight_decay=0.02))
 _trained('dpsgd_quiet', lambda: O.Dpsgd(0.1, clip=100.0, batch_size=4.0, sigma=0.0))
+
+
+def _table(name, make, sparse):
+    """Two cases with the same numbers: one with a sparse gradient, one with a dense gradient."""
+    def build(c):
+        c.name = name + '_table'
+        words = L.embedding(c.ids([4, 1], 9), [9, 3], is_sparse=sparse)
+        return c.train(L.reduce_mean(L.square_error_cost(L.fc(words, 1), c.x([4, 1]))), make())
+    build.__module__ = __name__
+    case(build, name + ('_sparse' if sparse else '_dense'))
+
+
 for _name, _make in (('sgd', lambda: O.SGD(0.1)), ('momentum', lambda: O.Momentum(0.1, 0.9)),
                      ('adagrad', lambda: O.Adagrad(0.1)), ('adam', lambda: O.Adam(0.01)),
                      ('adam_lazy', lambda: O.Adam(0.01, lazy_mode=True)), ('rmsprop', lambda: O.RMSProp(0.01))):
-    _trained(_name + '_sparse', _make, _sparse_net)
+    _table(_name, _make, True)
+    _table(_name, _make, False)
 
 _trained('l2_decay', lambda: O.SGD(0.1, regularization=fluid.regularizer.L2Decay(0.1)))
 _trained('l1_decay', lambda: O.SGD(0.1, regularization=fluid.regularizer.L1Decay(0.05)))
@@ -62,6 +74,18 @@ _trained('clip_by_norm', lambda: O.SGD(0.5, grad_clip=fluid.clip.GradientClipByN
 _trained('clip_by_global_norm', lambda: O.Adam(0.1, grad_clip=fluid.clip.GradientClipByGlobalNorm(0.05)))
 _trained('clip_by_global_norm_sparse', lambda: O.SGD(0.5, grad_clip=fluid.clip.GradientClipByGlobalNorm(0.05)),
          _sparse_net)
+
+
+@case
+def ftrl_l2(c):
+    c.name = 'ftrl_of_two'
+    return c.train(_net(c), O.Ftrl(0.1, l1=0.01, l2=0.02))
+
+
+@case
+def ftrl_equal_l1_l2(c):
+    c.name = 'ftrl_of_two'
+    return c.train(_net(c), O.Ftrl(0.1, l1=0.01, l2=0.01))
 
 
 @case
@@ -109,6 +133,14 @@ def lookahead(c):
     loss = L.reduce_mean(L.square_error_cost(L.reduce_sum(guess, 1, keep_dim=True), c.x([4, 1])))
     c.initial['w'] = np.linspace(-0.4, 0.5, 20).reshape(5, 4)
     return c.train(loss, O.LookaheadOptimizer(O.SGD(0.1), alpha=0.5, k=3))
+
+
+@case
+def dpsgd_noise(c):
+    c.random = True
+    parameter = L.create_parameter([4], 'float32', name='w')
+    loss = L.elementwise_mul(L.reduce_sum(parameter), L.reduce_mean(c.given(np.ones([1, 1], 'float32'))))
+    return c.train(loss, O.Dpsgd(0.1, clip=10.0, batch_size=4.0, sigma=2.0))
 
 
 @case

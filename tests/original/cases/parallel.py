@@ -1,4 +1,4 @@
-"""Data parallelism on two CPU places, with even batches."""
+"""Data parallelism on two CPU places."""
 import paddle.fluid as fluid
 from case import L, case
 
@@ -46,6 +46,16 @@ def _convolution(c):
     return L.mean(L.cross_entropy(L.fc(hidden, 3, act='softmax'), c.ids([4, 1], 3)))
 
 
+def _normed(c):
+    hidden = L.batch_norm(L.fc(c.x([6, 5]), 4), momentum=0.5)
+    return L.mean(L.square_error_cost(L.fc(hidden, 1), c.x([6, 1])))
+
+
+def _five_rows(c):
+    hidden = L.fc(c.x([5, 4]), 3, act='tanh')
+    return L.mean(L.square_error_cost(L.fc(hidden, 1), c.x([5, 1])))
+
+
 _parallel('sgd', lambda: O.SGD(0.1))
 _parallel('momentum', lambda: O.Momentum(0.1, 0.9, regularization=fluid.regularizer.L2Decay(0.01)))
 _parallel('adam', lambda: O.Adam(0.01))
@@ -55,3 +65,5 @@ _parallel('sparse', lambda: O.SGD(0.1), net=_words)
 _parallel('convolution', lambda: O.Momentum(0.05, 0.9), net=_convolution)
 _parallel('schedule', lambda: O.SGD(L.exponential_decay(0.1, 3, 0.5)))
 _parallel('clipped', lambda: O.SGD(0.5, grad_clip=fluid.clip.GradientClipByGlobalNorm(0.05)))
+_parallel('uneven', lambda: O.SGD(0.1), net=_five_rows)
+_parallel('batch_norm', lambda: O.SGD(0.1), net=_normed)

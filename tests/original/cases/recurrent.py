@@ -94,8 +94,10 @@ def gru_unit_origin(c):
 
 
 @case
-def gru_unit_relu(c):
-    return L.gru_unit(c.x([4, 9]), c.x([4, 3]), size=9, activation='relu')[0]
+def gru_unit_activations(c):
+    gates, before = c.x([4, 9]), c.x([4, 3])
+    return [L.gru_unit(gates, before, size=9, param_attr='w', bias_attr='b', activation=activation)[0]
+            for activation in ('tanh', 'relu', 'identity')]
 
 
 @case
