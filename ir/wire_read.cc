@@ -1,4 +1,6 @@
 // Makes a program from the wire's messages.
+#include <algorithm>
+
 #include "ir/wire.h"
 
 namespace trireme {
@@ -17,15 +19,16 @@ Shape shape_of(const wire::VarType::TensorDesc& tensor, const std::string& name)
                     kMaxRank, " are supported"));
   }
   Shape shape;
-  for (const int64_t dim : tensor.dims()) {
-    if (dim < -1) refuse_file(cat("variable ", name, " has a dimension of ", dim));
-    shape.push_back(dim);
-  }
+  // The original multiplies unknown sizes as if they were numbers: -3 is one size it does not know.
+  for (const int64_t dim : tensor.dims()) shape.push_back(std::max<int64_t>(dim, -1));
   return shape;
 }
 
 DType dtype_of(const wire::VarType::TensorDesc& tensor, const std::string& name) {
-  if (!tensor.has_data_type()) return DType::float32;  // not said yet, like the shape
+  // Not said yet, like the shape; LOD_TENSOR stands where the original never said it.
+  if (!tensor.has_data_type() || tensor.data_type() == wire::VarType::LOD_TENSOR) {
+    return DType::float32;
+  }
   if (const std::optional<DType> dtype = dtype_from_wire(tensor.data_type())) return *dtype;
   refuse_file(ErrorKind::unimplemented,
               cat("variable ", name, " has elements of type ",

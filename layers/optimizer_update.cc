@@ -118,6 +118,7 @@ Op& Adam::append_optimize_op(Block& block, Var& param, Var& grad) {
   op.attrs = {{"epsilon", as_float(adam_.epsilon)},
               {"lazy_mode", adam_.lazy_mode},
               {"min_row_size_to_use_multithread", int64_t{1000}}};
+  if (adam_.corrects_epsilon) op.attrs["corrects_epsilon"] = true;
   const auto beta = [&](const Hyper& value, const char* slot, const char* attr) {
     if (value.var()) {
       op.inputs[slot] = {value.var()->name()};

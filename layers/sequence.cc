@@ -48,15 +48,18 @@ Var& sequence_conv(Var& input, const SequenceConvOptions& options, SourceLine li
 Var& row_conv(Var& input, const RowConvOptions& options, SourceLine line) {
   const LineScope scope(line);
   LayerHelper helper("row_conv");
-  helper.check_rank(input, "input", 2);
-  if (!input.shape()[1].known()) throw helper.error("the input's number of columns must be known");
+  if (input.shape().rank() != 3) helper.check_rank(input, "input", 2);
+  const int last = input.shape().rank() - 1;
+  if (!input.shape()[last].known()) {
+    throw helper.error("the input's number of columns must be known");
+  }
   if (options.future_context_size < 0) {
     throw helper.error(cat("future_context_size is ", options.future_context_size))
         .fix("say how many rows ahead a row sees, 0 or more");
   }
   Var* filter =
       helper.create_parameter({.attr = options.param_attr,
-                               .shape = {options.future_context_size + 1, input.shape().at(1)},
+                               .shape = {options.future_context_size + 1, input.shape().at(last)},
                                .dtype = input.dtype()});
   if (!filter) throw helper.error("param_attr is false, but row_conv has a filter");
   Var& out = helper.create_variable_for_type_inference(input.dtype());

@@ -48,6 +48,7 @@ void register_sequence_pool(Registry& ops);
 void register_sequence_pad(Registry& ops);
 void register_sequence_lod(Registry& ops);
 void register_sequence_conv(Registry& ops);
+void register_lstm_unit(Registry& ops);
 void register_row_conv(Registry& ops);
 void register_lstm(Registry& ops);
 void register_gru(Registry& ops);
@@ -126,6 +127,7 @@ void register_all_ops(Registry& ops) {
   register_sequence_pad(ops);
   register_sequence_lod(ops);
   register_sequence_conv(ops);
+  register_lstm_unit(ops);
   register_row_conv(ops);
   register_lstm(ops);
   register_gru(ops);

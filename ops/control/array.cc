@@ -218,7 +218,11 @@ KernelFn join_array(const KernelSite& site) {
     if (index_at < 0) return;
     const Shape count{static_cast<int64_t>(array.size())};
     auto* extents = result_of_shape(*k.outs[index_at], DType::int32, count).data<int32_t>();
-    for (size_t i = 0; i < array.size(); ++i) extents[i] = static_cast<int32_t>(extent(i));
+    // Of stacked elements, too, their own extent; one that ends before the axis has none.
+    const int64_t own = axis < first.rank() ? first.at(axis) : 1;
+    for (size_t i = 0; i < array.size(); ++i) {
+      extents[i] = static_cast<int32_t>(stack ? own : extent(i));
+    }
   };
 }
 

@@ -51,6 +51,26 @@ OpSchema& elementwise(Registry& ops, const std::string& name, const char* doc, P
       .inplace("X", "Out");
 }
 
+// Quotient and remainder. Floats are rounded down. Integers are too in 2.x; 1.8 rounds their
+// quotient towards 0, so that the remainder has the sign of X.
+void add_division(Registry& ops, const std::string& name, const char* doc, bool quotient) {
+  elementwise(ops, name, doc, nullptr)
+      .attr("rounds_down", false, "of integers: the quotient is rounded down, not towards 0")
+      .body([quotient](Body& b) {
+        Expr x = b.in("X"), y = b.in("Y");
+        place_at_axis(x, y, b.attr<int32_t>("axis"));
+        if (is_floating(x.dtype()) || b.attr<bool>("rounds_down")) {
+          b.out("Out") = quotient ? floor_divide(x, y) : modulo(x, y);
+          return;
+        }
+        const Expr down = floor_divide(x, y), rest = x - down * y;
+        const Expr below = logical_and(logical_not(equal(rest, 0)),
+                                       logical_xor(less(x, 0), less(y, 0)));
+        const Expr towards_zero = select(below, down + 1.0, down);
+        b.out("Out") = quotient ? towards_zero : x - towards_zero * y;
+      });
+}
+
 // SelectedRows times one number: the rows stay, their values are scaled.
 KernelMake scaled_rows() {
   return [](const KernelSite& site, std::string* why_not) -> std::optional<BoundKernel> {
@@ -147,8 +167,8 @@ void register_elementwise(Registry& ops) {
   OpSchema& smaller =
       elementwise(ops, "elementwise_min", "the smaller of X and Y", &minimum).grad({"X", "Y"});
   add_distinct_samples(smaller);
-  elementwise(ops, "elementwise_mod", "remainder of X / Y, with the sign of Y", &modulo);
-  elementwise(ops, "elementwise_floordiv", "X / Y rounded down", &floor_divide);
+  add_division(ops, "elementwise_mod", "remainder of X / Y", false);
+  add_division(ops, "elementwise_floordiv", "quotient of X / Y", true);
 }
 
 }  // namespace trireme

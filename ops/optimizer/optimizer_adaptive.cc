@@ -68,14 +68,20 @@ BoundKernel adagrad_sparse(const KernelSite& site) {
   return {update, sparse_parts(site.in("Grad").shape.numel().value())};
 }
 
+// As both versions compute it: the mean of squared updates takes in the update of the paper, and
+// the parameter then moves by an update that is found anew with that mean.
 void adadelta_body(Body& b) {
   const double rho = b.attr<float>("rho"), epsilon = b.attr<float>("epsilon");
   const Expr grad = b.in("Grad");
   const Expr mean_square = b.in("AvgSquaredGrad") * rho + square(grad) * (1 - rho);
-  const Expr update = -sqrt((b.in("AvgSquaredUpdate") + epsilon) / (mean_square + epsilon)) * grad;
-  b.out("ParamOut") = b.in("Param") + update;
+  const auto update = [&](const Expr& mean_update) {
+    return -sqrt((mean_update + epsilon) / (mean_square + epsilon)) * grad;
+  };
+  const Expr before = b.in("AvgSquaredUpdate");
+  const Expr after = before * rho + square(update(before)) * (1 - rho);
+  b.out("ParamOut") = b.in("Param") + update(after);
   b.out("AvgSquaredGradOut") = mean_square;
-  b.out("AvgSquaredUpdateOut") = b.in("AvgSquaredUpdate") * rho + square(update) * (1 - rho);
+  b.out("AvgSquaredUpdateOut") = after;
 }
 
 void adamax_body(Body& b) {
@@ -222,7 +228,7 @@ void register_optimizer_adaptive(Registry& ops) {
 
   ops.op("adadelta")
       .doc(
-          "update = -sqrt((AvgSquaredUpdate + epsilon) / (mean of Grad^2 + epsilon)) * Grad; it "
+          "update = -sqrt((AvgSquaredUpdateOut + epsilon) / (mean of Grad^2 + epsilon)) * Grad; it "
           "has no learning rate")
       .in("Param", "the parameter")
       .in("Grad", "its gradient, dense")

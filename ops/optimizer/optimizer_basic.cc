@@ -102,9 +102,10 @@ class AdamNumbers {
            site.out_position("Beta2PowOut")},
         beta1_(site.attr<float>("beta1")),
         beta2_(site.attr<float>("beta2")),
-        epsilon_(site.attr<float>("epsilon")) {}
+        epsilon_(site.attr<float>("epsilon")),
+        corrects_epsilon_(site.attr<bool>("corrects_epsilon")) {}
 
-  // The bias corrections are folded into the step and into epsilon:
+  // The bias corrections are folded into the step, and in 2.x into epsilon:
   // step = lr * sqrt(1 - Beta2Pow) / (1 - Beta1Pow), epsilon * sqrt(1 - Beta2Pow).
   template <class T>
   AdamStep<T> step(const KernelArgs& k) const {
@@ -114,7 +115,7 @@ class AdamNumbers {
     return {.beta1 = number<T>(k, at.beta1, beta1_),
             .beta2 = number<T>(k, at.beta2, beta2_),
             .step = static_cast<T>(scalar(k, at.rate)) * correction / (1 - beta1_pow),
-            .epsilon = number<T>(k, at.epsilon, epsilon_) * correction};
+            .epsilon = number<T>(k, at.epsilon, epsilon_) * (corrects_epsilon_ ? correction : T{1})};
   }
 
   // After the step: the powers may be in the memory of those that it reads.
@@ -135,6 +136,7 @@ class AdamNumbers {
     return static_cast<T>(k.has_in(slot) ? scalar(k, slot) : double{attr});
   }
   float beta1_, beta2_, epsilon_;
+  bool corrects_epsilon_;
 };
 
 template <class T>
@@ -247,6 +249,8 @@ void register_optimizer_basic(Registry& ops) {
       .attr("beta1", 0.9f, "decay of the first moment")
       .attr("beta2", 0.999f, "decay of the second moment")
       .attr("epsilon", 1.0e-8f, "keeps the divisor above zero")
+      .attr("corrects_epsilon", false,
+            "epsilon is multiplied by sqrt(1 - Beta2Pow), as in 2.x; 1.8 takes it as it is")
       .attr("lazy_mode", false, "a sparse gradient leaves the moments of other rows alone")
       .attr("min_row_size_to_use_multithread", int64_t{1000}, "accepted; changes no result")
       .attr("multi_precision", false, "keep a float32 copy of a float16 parameter")

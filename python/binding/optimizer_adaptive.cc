@@ -105,14 +105,15 @@ void bind_adaptive_optimizers(py::module_& m) {
   Bound<opt::Adam>(m, "AdamOptimizer")
       .def(py::init([](const Hyper& rate, const Hyper& beta1, const Hyper& beta2, double epsilon,
                        const py::object& params, const py::object& decay, const py::object& clip,
-                       const Text& name, bool lazy_mode, bool scheduled) {
-             return std::make_shared<opt::Adam>(rate,
-                                                opt::AdamOptions{beta1, beta2, epsilon, lazy_mode},
-                                                common(params, decay, clip, name, scheduled));
+                       const Text& name, bool lazy_mode, bool scheduled, bool corrects_epsilon) {
+             return std::make_shared<opt::Adam>(
+                 rate, opt::AdamOptions{beta1, beta2, epsilon, lazy_mode, corrects_epsilon},
+                 common(params, decay, clip, name, scheduled));
            }),
            "learning_rate"_a = 0.001, "beta1"_a = 0.9, "beta2"_a = 0.999, "epsilon"_a = 1e-8,
            "parameter_list"_a = none, "regularization"_a = none, "grad_clip"_a = none,
-           "name"_a = none, "lazy_mode"_a = false, "_scheduled"_a = false);
+           "name"_a = none, "lazy_mode"_a = false, "_scheduled"_a = false,
+           "_corrects_epsilon"_a = false);
   Bound<opt::Adamax>(m, "AdamaxOptimizer")
       .def(py::init([](const Hyper& rate, double beta1, double beta2, double epsilon,
                        const py::object& params, const py::object& decay, const py::object& clip,

@@ -1,6 +1,7 @@
 """Every test builds into programs, names and a scope of its own, and starts from a seed."""
 import os
 import random
+import sys
 import time
 
 import numpy as np
@@ -40,3 +41,11 @@ def environment(monkeypatch):
     monkeypatch.setattr(fluid.framework, '_print_as_2_4', False)
     yield
     os.environ.pop('CPU_NUM', None)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """How the recorded cases of the original came out."""
+    module = sys.modules.get('test_original')
+    if module is not None and module.counts:
+        kinds = ', '.join(f'{module.counts[kind]} {kind}' for kind in module.replay.KINDS)
+        terminalreporter.write_line(f'cases of the original: {kinds}')

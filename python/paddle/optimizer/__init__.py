@@ -85,7 +85,8 @@ class Adam(_Scheduled, _C.AdamOptimizer):
         if multi_precision:
             raise NotImplementedError('Adam: multi_precision is not built yet')
         rate, schedule, rest = _common(learning_rate, parameters, weight_decay, grad_clip, name)
-        _C.AdamOptimizer.__init__(self, rate, beta1, beta2, epsilon, lazy_mode=lazy_mode, **rest)
+        _C.AdamOptimizer.__init__(self, rate, beta1, beta2, epsilon, lazy_mode=lazy_mode,
+                                  _corrects_epsilon=True, **rest)
         self._schedule = schedule
 
 

@@ -26,6 +26,7 @@ from . import control_flow, detection, generated, io, learning_rate_scheduler, m
 from . import decoder as _decoder  # before rnn's function takes the name of its module
 from . import more as _more
 from . import structured as _structured
+from . import tensors as _tensors
 from .control_flow import *
 from .decoder import *
 from .images import *
@@ -33,6 +34,7 @@ from .io import *
 from .more import *
 from .rnn import *
 from .structured import *
+from .tensors import *
 
 math_op_patch.monkey_patch_variable()
 

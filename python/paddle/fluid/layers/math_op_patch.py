@@ -2,10 +2,22 @@
 import _trireme as _C
 from _trireme import Variable
 
+from .. import framework
+
 
 def _binary(op, reverse):
     def method(self, other):
         return _C.math_op(op, self, other, reverse)
+    return method
+
+
+def _division(op):
+    """x // y and x % y: 2.x rounds integers down, 1.8 towards 0."""
+    def method(self, other):
+        found = _C.math_op(op, self, other, False)
+        if framework._print_as_2_4:
+            found.block.ops[-1]._set_attr('rounds_down', True)
+        return found
     return method
 
 
@@ -16,7 +28,6 @@ _OPERATORS = {
     '__truediv__': ('elementwise_div', False), '__rtruediv__': ('elementwise_div', True),
     '__div__': ('elementwise_div', False), '__rdiv__': ('elementwise_div', True),
     '__pow__': ('elementwise_pow', False), '__rpow__': ('elementwise_pow', True),
-    '__floordiv__': ('elementwise_floordiv', False), '__mod__': ('elementwise_mod', False),
     '__eq__': ('equal', False), '__ne__': ('not_equal', False),
     '__lt__': ('less_than', False), '__le__': ('less_equal', False),
     '__gt__': ('greater_than', False), '__ge__': ('greater_equal', False),
@@ -37,6 +48,8 @@ def monkey_patch_variable():
         method = _binary(op, reverse)
         method.__name__ = name
         setattr(Variable, name, method)
+    Variable.__floordiv__ = _division('elementwise_floordiv')
+    Variable.__mod__ = _division('elementwise_mod')
     # Assigning __eq__ does not take __hash__ away, but variables are told apart by identity.
     Variable.__hash__ = object.__hash__
     Variable.__neg__ = lambda self: _C.negative(self)

@@ -1,0 +1,1 @@
+"""Groups of cases; each file has its records in records/."""

@@ -1,0 +1,230 @@
+"""Files that one engine writes and the other reads: inference models of every case, and training states.
+
+    PYTHON tests/original/files.py write DIR    writes DIR/CASE/, with the parameters of the records
+    PYTHON tests/original/files.py check DIR    reads and runs what the other one wrote, and prints counts
+
+Both run in the original (Python 2.7) and in ours. Outputs are compared with the records. The original's files
+are also kept, in records/*.files.npz, for tests that need no original.
+"""
+from __future__ import print_function
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+
+import numpy as np
+import paddle.fluid as fluid
+
+import groups
+import store
+from case import CASES, STEPS, Case, _array, _fresh, _set, _start
+
+MORE_STEPS = 3  # losses after a saved state was loaded
+
+# Cases whose training goes on from files: save_persistables in a folder, in one file, and fluid.save.
+RESUMED = {'mlp_of_digits': 'split', 'word2vec': 'combined', 'batch_norm_trained': 'fluid.save',
+           'adam_large_epsilon': 'fluid.save', 'momentum': 'combined', 'lenet': 'split'}
+
+
+def _parameters(record):
+    return {key[len('parameter/'):]: value for key, (value, _) in record[0].items()
+            if key.startswith('parameter/')}
+
+
+def _build(name, known):
+    """Builds a case into the fresh programs: (case, results, executor)."""
+    c = Case(name)
+    outs = CASES[name][1](c)
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fluid.default_startup_program())
+    _set(fluid.global_scope(), _start(c, fluid.default_main_program(), fluid.global_scope(), known)[0])
+    return c, list(outs) if isinstance(outs, (list, tuple)) else [outs], exe
+
+
+def write_model(name, record, folder):
+    """save_inference_model of a case that does not train; parameters in files of their own in group nn."""
+    with _fresh() as (main, _):
+        c, outs, exe = _build(name, _parameters(record))
+        combined = None if CASES[name][0] == 'nn' else 'params'
+        fluid.io.save_inference_model(folder, [var.name for var, _, _, _ in c.inputs], outs, exe, main,
+                                      params_filename=combined)
+
+
+def run_model(name, record, folder):
+    """[(array, lod)]: what a saved model gives for the record's feed."""
+    with _fresh():
+        exe = fluid.Executor(fluid.CPUPlace())
+        combined = 'params' if os.path.exists(os.path.join(folder, 'params')) else None
+        program, feeds, targets = fluid.io.load_inference_model(folder, exe, params_filename=combined)
+        feed = {}
+        for key, (value, lod) in record[0].items():
+            if key.startswith('feed/') and key[len('feed/'):] in feeds:
+                feed[key[len('feed/'):]] = (fluid.create_lod_tensor(value, lod, fluid.CPUPlace()) if lod
+                                            else value)
+        return [_array(t) for t in exe.run(program, feed=feed, fetch_list=targets, return_numpy=False)]
+
+
+def write_state(name, record, folder):
+    """Trains as the record has it and saves what a later run goes on from. Returns the losses after that."""
+    with _fresh() as (main, _):
+        c, outs, exe = _build(name, _parameters(record))
+        for step in range(STEPS):
+            exe.run(main, feed=c.feed(step), fetch_list=outs)
+        if RESUMED[name] == 'fluid.save':
+            fluid.save(main, os.path.join(folder, 'state'))
+        else:
+            fluid.io.save_persistables(exe, folder, main, 'all' if RESUMED[name] == 'combined' else None)
+        return _more_losses(c, outs, exe, main)
+
+
+def resume(name, folder):
+    """Losses of a run that starts from a saved state."""
+    with _fresh() as (main, _):
+        c, outs, exe = _build(name, None)
+        if RESUMED[name] == 'fluid.save':
+            fluid.load(main, os.path.join(folder, 'state'), exe)
+        else:
+            fluid.io.load_persistables(exe, folder, main, 'all' if RESUMED[name] == 'combined' else None)
+        return _more_losses(c, outs, exe, main)
+
+
+def _more_losses(c, outs, exe, main):
+    found = [exe.run(main, feed=c.feed(STEPS + step), fetch_list=outs)[0] for step in range(MORE_STEPS)]
+    return np.concatenate([np.asarray(value).reshape(-1) for value in found])
+
+
+def _without_call_stacks(folder):
+    """Ops of the original carry lines of its own sources, which are no part of a record."""
+    from paddle.fluid.proto import framework_pb2
+    for name in os.listdir(folder):
+        if name != '__model__' and not name.endswith('.pdmodel'):
+            continue
+        path = os.path.join(folder, name)
+        with open(path, 'rb') as stream:
+            program = framework_pb2.ProgramDesc.FromString(stream.read())
+        for block in program.blocks:
+            for op in block.ops:
+                for i in reversed(range(len(op.attrs))):
+                    if op.attrs[i].name == 'op_callstack':
+                        del op.attrs[i]
+        with open(path, 'wb') as stream:
+            stream.write(program.SerializeToString())
+
+
+def contents(folder):
+    """name -> bytes as an array, of every file in a folder."""
+    found = {}
+    for where, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(where, name)
+            with open(path, 'rb') as stream:
+                found[os.path.relpath(path, folder)] = np.frombuffer(stream.read(), 'uint8')
+    return found
+
+
+def unpack(arrays, folder):
+    """Puts the files of a record into a folder."""
+    for key, (value, _) in arrays.items():
+        if key.startswith('file/'):
+            with open(os.path.join(folder, key[len('file/'):]), 'wb') as stream:
+                stream.write(value.tobytes())
+
+
+def record_files(name, record):
+    """What the original writes for a case, for records/."""
+    folder = tempfile.mkdtemp()
+    try:
+        if name in RESUMED:
+            arrays = {'losses': write_state(name, record, folder)}
+        else:
+            write_model(name, record, folder)
+            # A model is saved for testing: batch_norm, say, gives other numbers than the case.
+            arrays = {'out/%d' % i: value for i, value in enumerate(run_model(name, record, folder))}
+        _without_call_stacks(folder)
+        arrays.update(('file/' + key, value) for key, value in contents(folder).items())
+        return arrays, {}
+    finally:
+        shutil.rmtree(folder)
+
+
+def worth_a_model(name, record):
+    """Cases that run once, on feeds, and draw nothing."""
+    keys = record[0]
+    return (any(key.startswith('feed/') for key in keys) and 'out/0' in keys and not record[1]['random']
+            and 'py_func' not in record[1]['layers'])  # functions are in no file
+
+
+def _all():
+    groups.load_all()
+    for group in groups.NAMES:
+        for name, record in sorted(store.load(groups.path(group)).items()):
+            yield group, name, record
+
+
+def write(folder):
+    """Every case that one can save, by the engine at hand."""
+    written, failed = 0, []
+    for group, name, record in _all():
+        to = os.path.join(folder, name)
+        try:
+            if name in RESUMED:
+                os.makedirs(to)
+                np.save(os.path.join(to, 'losses.npy'), write_state(name, record, to))
+            elif worth_a_model(name, record):
+                write_model(name, record, to)
+            else:
+                continue
+            written += 1
+        except Exception as error:
+            shutil.rmtree(to, ignore_errors=True)
+            failed.append('%s/%s: %s' % (group, name, str(error).strip().splitlines()[-1]))
+    print('\n'.join(failed))
+    print('%d written, %d not' % (written, len(failed)))
+
+
+def _differs(name, kept, record, folder):
+    """What is wrong with what the other engine wrote; None if nothing is. kept: the original's own outputs."""
+    if name in RESUMED:
+        losses = np.load(os.path.join(folder, 'losses.npy'))
+        found = resume(name, folder)
+        return None if np.allclose(found, losses, 2e-5, 1e-7) else 'losses %s, not %s' % (found, losses)
+    for i, (value, lod) in enumerate(run_model(name, record, folder)):
+        wanted, wanted_lod = kept[0]['out/%d' % i]
+        if value.shape != wanted.shape or lod != wanted_lod:
+            return 'result %d has shape %s and lengths %s, not %s and %s' % (i, value.shape, lod, wanted.shape,
+                                                                             wanted_lod)
+        if not np.allclose(value, wanted, 2e-5, 2e-6, equal_nan=True):
+            return 'result %d is off by %g' % (i, np.abs(value.astype('float64') - wanted).max())
+    return None
+
+
+def check(folder):
+    """Reads and runs what is in the folder, each case in a process of its own."""
+    from record import in_child
+    equal, different = 0, []
+    kept = {name: files for group in groups.NAMES if os.path.exists(groups.files_path(group))
+            for name, files in store.load(groups.files_path(group)).items()}
+    for group, name, record in _all():
+        if name in kept and os.path.isdir(os.path.join(folder, name)):
+            problem, error = in_child(_differs, name, kept[name], record, os.path.join(folder, name))
+            if problem or error:
+                different.append('%s/%s: %s' % (group, name, problem or error.strip().splitlines()[-1]))
+            else:
+                equal += 1
+    print('\n'.join(different))
+    print('%d equal, %d different' % (equal, len(different)))
+    return 1 if different else 0
+
+
+def main(arguments):
+    warnings.simplefilter('ignore')
+    if len(arguments) != 2 or arguments[0] not in ('write', 'check'):
+        sys.exit(__doc__)
+    if arguments[0] == 'check':
+        sys.exit(check(arguments[1]))
+    write(arguments[1])
+
+
+if __name__ == '__main__':
+    main(sys.argv[1:])

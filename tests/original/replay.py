@@ -1,0 +1,68 @@
+"""Runs recorded cases in ours and says which differ: .venv/bin/python tests/original/replay.py [GROUP or CASE...]
+
+The same comparison is made by tests/python/test_original.py; this prints it for reading.
+"""
+import os
+import sys
+import traceback
+import warnings
+
+import groups
+import store
+from case import CASES, run_case  # noqa: F401
+from compare import differences
+from departures import ALLOWANCES, DEPARTURES, KNOWN_DEFECTS, NOT_BUILT
+
+
+KINDS = ('equal', 'on the departures page', 'not built here', 'open defects', 'different')
+
+
+def run_recorded(name, recorded):
+    """What ours gives for a case, from the record's parameters."""
+    arrays, _ = recorded
+    known = {key[len('parameter/'):]: value for key, (value, _) in arrays.items()
+             if key.startswith('parameter/')}
+    return run_case(name, known, any(key.startswith('gradient/') for key in arrays))
+
+
+def replay(name, recorded):
+    """Lines that say what differs."""
+    arrays, about = recorded
+    found, found_about = run_recorded(name, recorded)
+    return differences(found, found_about, arrays, about, ALLOWANCES.get(name, (0.0, ''))[0])
+
+
+def kind_of(name, lines):
+    if not lines:
+        return 'equal'
+    return KINDS[1] if name in DEPARTURES else KINDS[3] if name in KNOWN_DEFECTS else KINDS[4]
+
+
+def main(wanted):
+    warnings.simplefilter('ignore')
+    counts = dict.fromkeys(KINDS, 0)
+    for group in groups.NAMES:
+        groups.load(group)
+        if not os.path.exists(groups.path(group)):
+            continue
+        for name, recorded in sorted(store.load(groups.path(group)).items()):
+            if wanted and name not in wanted and group not in wanted:
+                continue
+            if NOT_BUILT & set(recorded[1]['layers']):
+                counts['not built here'] += 1
+                continue
+            try:
+                lines = replay(name, recorded)
+            except Exception as error:
+                lines = [f'fails: {type(error).__name__}: {error}']
+                if wanted:
+                    lines.append(traceback.format_exc())
+            kind = kind_of(name, lines)
+            counts[kind] += 1
+            if lines:
+                print(f'{group}/{name}: {kind}\n  ' + '\n'.join(lines).replace('\n', '\n  '), flush=True)
+    print(', '.join(f'{count} {kind}' for kind, count in counts.items()))
+
+
+if __name__ == '__main__':
+    main(sys.argv[1:])

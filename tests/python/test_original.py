@@ -1,0 +1,149 @@
+"""Every recorded case of PaddlePaddle 1.8.5, replayed: outputs, gradients, losses as it computed them.
+
+tests/original/README.md says how records are made. What differs is on docs/departures.md, or is a defect.
+"""
+import collections
+import os
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import paddle.fluid as fluid
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, '..', 'original'))
+import departures  # noqa: E402
+import finite  # noqa: E402
+import groups  # noqa: E402
+import missing  # noqa: E402
+import replay  # noqa: E402
+import store  # noqa: E402
+from compare import TRAINED, excess  # noqa: E402
+
+PAGE = os.path.join(HERE, '..', '..', 'docs', 'departures.md')
+groups.load_all()
+RECORDS = {name: record for group in groups.NAMES for name, record in store.load(groups.path(group)).items()}
+counts = collections.Counter()  # printed at the end of the run by conftest.py
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        yield
+
+
+def not_built(name):
+    return departures.NOT_BUILT & set(RECORDS[name][1]['layers'])
+
+
+@pytest.mark.parametrize('name', sorted(RECORDS))
+def test_is_as_recorded(name):
+    missing = not_built(name)
+    if missing:
+        counts['not built here'] += 1
+        assert all(not hasattr(fluid.layers, layer) for layer in missing), \
+            f'{missing} is there now: take it out of NOT_BUILT'
+        return
+    lines = []
+    try:
+        lines = replay.replay(name, RECORDS[name])
+    except Exception as error:
+        if name not in departures.KNOWN_DEFECTS:
+            counts['different'] += 1
+            raise
+        lines = [str(error)]
+    kind = replay.kind_of(name, lines)
+    counts[kind] += 1
+    listed = name in departures.DEPARTURES or name in departures.KNOWN_DEFECTS
+    assert kind != 'different', '\n'.join(lines)
+    assert lines or not listed, f'{name} is as the original has it now: take it out of departures.py'
+    if name in departures.DECLARED:
+        assert all('is declared' in line for line in lines), '\n'.join(lines)
+    elif name in departures.GRADIENTS or name in departures.SAME_RULE:
+        assert all(line.startswith('gradient/') for line in lines), '\n'.join(lines)
+
+
+def test_every_case_has_a_record():
+    assert sorted(RECORDS) == sorted(replay.CASES)
+
+
+def test_departures_are_on_the_page():
+    with open(PAGE) as page:
+        headings = {line.lstrip('#').strip() for line in page if line.startswith('#')}
+    assert set(departures.DEPARTURES.values()) <= headings
+    assert set(departures.DEPARTURES) | set(departures.KNOWN_DEFECTS) | set(departures.ALLOWANCES) <= set(RECORDS)
+
+
+@pytest.mark.parametrize('name', sorted(departures.GRADIENTS))
+def test_finite_differences_side_with_ours(name):
+    arrays, _ = RECORDS[name]
+    keys = [key[len('gradient/'):] for key in arrays if key.startswith('gradient/')]
+    numeric = finite.numeric_gradients(name, RECORDS[name], keys)
+    ours, _ = replay.run_recorded(name, RECORDS[name])
+    distances = {key: (finite.distance(ours['gradient/' + key], numeric[key]),
+                       finite.distance(arrays['gradient/' + key][0], numeric[key])) for key in keys}
+    assert max(near for near, _ in distances.values()) < 5e-3, distances
+    assert max(far for _, far in distances.values()) > 0.05, distances
+
+
+@pytest.mark.parametrize('name', sorted(departures.DECLARED))
+def test_declarations_are_what_the_run_gives(name):
+    arrays, _ = RECORDS[name]
+    _, about = replay.run_recorded(name, RECORDS[name])
+    for i, (shape, dtype) in enumerate(about['outs']):
+        given = arrays[f'out/{i}'][0]
+        assert dtype == given.dtype
+        assert len(shape) == given.ndim
+        assert all(dim in (-1, size) for dim, size in zip(shape, given.shape)), (shape, given.shape)
+
+
+def test_the_original_ignores_arguments():
+    def recorded(name, key='out/0'):
+        return RECORDS[name][0][key][0]
+    x = recorded('swish_beta_1.7', 'feed/in0')
+    assert excess(x / (1 + np.exp(-x)), recorded('swish_beta_1.7')) < 1  # beta was 1.7
+    tanh, relu, identity = (recorded('gru_unit_activations', f'out/{i}') for i in range(3))
+    assert np.array_equal(tanh, relu) and np.array_equal(tanh, identity)
+    assert np.array_equal(recorded('ftrl_l2', 'loss/0'), recorded('ftrl_equal_l1_l2', 'loss/0'))  # l2 was doubled
+    roc, precision = recorded('auc_both_curves'), recorded('auc_both_curves', 'out/1')
+    assert roc == precision  # one curve, whatever was asked for
+
+
+@pytest.mark.parametrize('optimizer', ['momentum', 'rmsprop', 'adam'])
+def test_a_sparse_step_is_the_dense_step(optimizer):
+    dense, sparse = (RECORDS[f'{optimizer}_{kind}'][0]['loss/0'][0] for kind in ('dense', 'sparse'))
+    ours, _ = replay.run_recorded(f'{optimizer}_sparse', RECORDS[f'{optimizer}_sparse'])
+    assert excess(sparse, dense) > 20  # the original contradicts itself
+    assert excess(ours['loss/0'], dense) < TRAINED
+
+
+def test_noise_is_drawn_for_every_element():
+    arrays, _ = RECORDS['dpsgd_noise']
+    theirs = arrays['final/w'][0] - arrays['parameter/w'][0]
+    ours = replay.run_recorded('dpsgd_noise', RECORDS['dpsgd_noise'])[0]['final/w'] - arrays['parameter/w'][0]
+    assert np.ptp(theirs) < 1e-6  # gradients are equal, and so is the noise
+    assert np.ptp(ours) > 1e-3
+
+
+def test_slices_backwards_are_numpys():
+    ours, _ = replay.run_recorded('strided_slice_backwards', RECORDS['strided_slice_backwards'])
+    arrays, _ = RECORDS['strided_slice_backwards']
+    wanted = arrays['feed/in0'][0][:, -1:-7:-2]
+    assert np.array_equal(ours['out/0'][0], wanted)
+    assert not np.array_equal(arrays['out/0'][0], wanted)
+
+
+def test_lengths_of_beams_are_those_of_their_words():
+    ours, _ = replay.run_recorded('dynamic_decode_with_length', RECORDS['dynamic_decode_with_length'])
+    words, end = ours['out/0'][0], 0  # [time, batch, beam]
+    ended = (words == end).any(axis=0)
+    lengths = np.where(ended, (words == end).argmax(axis=0) + 1, words.shape[0])
+    assert np.array_equal(ours['out/1'][0], lengths)
+    assert not np.array_equal(RECORDS['dynamic_decode_with_length'][0]['out/1'][0], lengths)
+
+
+def test_every_layer_of_both_has_a_case():
+    assert missing.uncovered() == []
