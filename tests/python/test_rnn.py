@@ -257,6 +257,16 @@ def test_tiles_repeat_every_row(exe):
     assert got.tolist() == [[1, 2], [1, 2], [3, 4], [3, 4]]
 
 
+def test_tiles_repeat_sequences_of_an_open_length(exe):
+    x = fluid.data('x', [None, None, 3])
+    tiled = layers.BeamSearchDecoder.tile_beam_merge_with_batch(x, 2)
+    assert tiled.shape == (-1, -1, 3)
+    for steps in (1, 4):
+        given = rng.randn(2, steps, 3).astype('float32')
+        got, = value_of(exe, tiled, x=given)
+        np.testing.assert_array_equal(got, np.repeat(given, 2, axis=0))
+
+
 def test_wrong_uses():
     x = fluid.data('x', [None, 4, 3])
     with pytest.raises(NotImplementedError, match='call'):

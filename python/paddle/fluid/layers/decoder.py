@@ -54,7 +54,9 @@ class BeamSearchDecoder(Decoder):
     def tile_beam_merge_with_batch(x, beam_size):
         """[batch, ...] -> [batch * beam_size, ...]: every row beam_size times."""
         repeated = _C.expand(_C.unsqueeze(x, [1]), [1, beam_size] + [1] * (len(x.shape) - 1))
-        return _C.reshape(repeated, [-1] + list(x.shape[1:]))
+        # A size that is open here, such as the length of padded sequences, is taken when it runs.
+        sizes = [_C.shape(x)[i] if size < 0 else size for i, size in enumerate(x.shape)]
+        return _C.reshape(repeated, [-1] + sizes[1:])
 
     def _expand_to_beam_size(self, x):
         """[batch, ...] -> [batch, beam_size, ...]"""
