@@ -103,6 +103,9 @@ struct OpTraits {
   bool once = false;  // its sub-block runs at most once
   // A host op whose shape rule says before the run what it will leave.
   bool foretold = false;
+  // Programs with it are built, printed and saved; running one is refused until what it needs is
+  // built.
+  bool cannot_run = false;
 };
 
 class OpSchema {
@@ -203,6 +206,8 @@ class OpSchema {
   std::string grad_op_type() const { return grad_type_.empty() ? type_ + "_grad" : grad_type_; }
   // The forward row a generated gradient row came from; null for others.
   const OpSchema* forward() const { return forward_; }
+  // A row of a gradient, be it generated or written out.
+  bool is_gradient() const { return forward_ || type_.ends_with("_grad"); }
   std::vector<OpSpec> make_grad(GradMaker& maker) const;
 
  private:
