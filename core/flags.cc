@@ -33,9 +33,9 @@ constexpr const char* kOwnChoice =
     "The kernel for each op is chosen when a program is compiled, best first.";
 constexpr const char* kFixedOrder =
     "Kernels add in a fixed order always; there is no faster unordered choice.";
-constexpr const char* kServer = "Read by the parameter server and its client.";
-constexpr const char* kCommunicator =
-    "Read by the communicator of asynchronous parameter-server training.";
+constexpr const char* kServerThreads = "Written into the programs of parameter servers.";
+constexpr const char* kNoServer =
+    "Programs that talk to parameter servers are made but not run yet: there is no call to tune.";
 constexpr const char* kDebugFile = "The profiler writes all of its output where it is told to.";
 
 FlagValue text(const char* value) { return std::string(value); }
@@ -67,7 +67,8 @@ std::vector<FlagRow> rows() {
       {"enable_rpc_profiler", false, not_needed, kDebugFile},
 
       // Threads and determinism.
-      {"paddle_num_threads", whole(1), honoured, "Threads of the team that runs CPU kernels.", 1},
+      {"paddle_num_threads", whole(1), honoured,
+       "Threads of the team that runs CPU kernels; where it is not set, one for each core.", 1},
       {"inner_op_parallelism", whole(0), not_needed, "Ops share the team of paddle_num_threads."},
       {"cpu_deterministic", false, not_needed, kFixedOrder},
       {"cudnn_deterministic", false, not_needed, kFixedOrder},
@@ -75,7 +76,8 @@ std::vector<FlagRow> rows() {
        "Gradients are summed in place wherever the memory plan allows it."},
 
       // Choice of devices and kernels.
-      {"selected_gpus", text(""), honoured, "The GPUs a program runs on when none are named."},
+      {"selected_gpus", text(""), honoured,
+       "The GPUs chosen when none are named; a build without CUDA refuses them by number."},
       {"gpu_library", text(""), honoured,
        "Trireme's own: the file of the library that serves GPUs, read when one is first used; "
        "empty is libtrireme_cuda.so beside Trireme's library."},
@@ -125,26 +127,24 @@ std::vector<FlagRow> rows() {
 
       // Parameter server.
       {"rpc_deadline", whole(180000), honoured,
-       "Milliseconds a call to a parameter server may wait; 0 is no limit.", 0},
-      {"rpc_retry_times", whole(3), honoured, kServer, 0},
-      {"rpc_send_thread_num", whole(12), honoured, kServer, 1},
-      {"rpc_get_thread_num", whole(12), honoured, kServer, 1},
-      {"rpc_prefetch_thread_num", whole(12), honoured, kServer, 1},
-      {"rpc_retry_bind_port", whole(3), honoured, kServer, 0},
-      {"rpc_disable_reuse_port", false, honoured, kServer},
+       "Milliseconds a run waits for the processes its program needs; 0 is no limit.", 0},
+      {"rpc_retry_times", whole(3), not_needed, kNoServer},
+      {"rpc_send_thread_num", whole(12), honoured, kServerThreads, 1},
+      {"rpc_get_thread_num", whole(12), honoured, kServerThreads, 1},
+      {"rpc_prefetch_thread_num", whole(12), honoured, kServerThreads, 1},
+      {"rpc_retry_bind_port", whole(3), not_needed, kNoServer},
+      {"rpc_disable_reuse_port", false, not_needed, kNoServer},
       {"rpc_server_profile_path", text("./profile_ps"), not_needed, kDebugFile},
-      {"worker_update_interval_secs", whole(900), honoured,
-       "Seconds without a sign of life after which a trainer is held to be lost.", 1},
-      {"dist_threadpool_size", whole(0), not_needed,
-       "Calls to servers need no threads of their own."},
-      {"communicator_max_merge_var_num", whole(20), honoured, kCommunicator, 1},
-      {"communicator_send_queue_size", whole(20), honoured, kCommunicator, 1},
-      {"communicator_independent_recv_thread", true, honoured, kCommunicator},
-      {"communicator_min_send_grad_num_before_recv", whole(20), honoured, kCommunicator, 0},
-      {"communicator_thread_pool_size", whole(5), honoured, kCommunicator, 1},
-      {"communicator_send_wait_times", whole(5), honoured, kCommunicator, 0},
-      {"communicator_is_sgd_optimizer", true, honoured, kCommunicator},
-      {"communicator_merge_sparse_grad", true, not_needed, "Equal sparse rows are merged, always."},
+      {"worker_update_interval_secs", whole(900), not_needed, kNoServer},
+      {"dist_threadpool_size", whole(0), not_needed, kNoServer},
+      {"communicator_max_merge_var_num", whole(20), not_needed, kNoServer},
+      {"communicator_send_queue_size", whole(20), not_needed, kNoServer},
+      {"communicator_independent_recv_thread", true, not_needed, kNoServer},
+      {"communicator_min_send_grad_num_before_recv", whole(20), not_needed, kNoServer},
+      {"communicator_thread_pool_size", whole(5), not_needed, kNoServer},
+      {"communicator_send_wait_times", whole(5), not_needed, kNoServer},
+      {"communicator_is_sgd_optimizer", true, not_needed, kNoServer},
+      {"communicator_merge_sparse_grad", true, not_needed, kNoServer},
       {"communicator_fake_rpc", false, refused, "Training would go on without sending anything."},
   };
 }
@@ -314,6 +314,11 @@ std::optional<FlagValue> parse_like(const FlagValue& like, const std::string& te
 }
 
 }  // namespace
+
+std::string_view name_of(FlagUse use) {
+  constexpr std::string_view kNames[] = {"honoured", "not needed", "refused"};
+  return kNames[static_cast<size_t>(use)];
+}
 
 std::vector<Flag> list_flags() {
   const std::lock_guard lock(table().mutex);

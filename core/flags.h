@@ -16,6 +16,8 @@ enum class FlagUse {
   refused,     // only the default may be set: ignoring it would break what the user counts on
 };
 
+std::string_view name_of(FlagUse use);  // "honoured", "not needed" or "refused"
+
 using FlagValue = std::variant<bool, int64_t, double, std::string>;
 
 struct Flag {

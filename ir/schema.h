@@ -148,6 +148,9 @@ struct OpTraits {
   Transfer transfer = Transfer::none;
   // A host op whose shape rule says before the run what it will leave.
   bool inferred_ahead = false;
+  // Programs with it are built, printed and saved; running one is refused until what it needs is
+  // built.
+  bool cannot_run = false;
   Marker marker = Marker::none;
 
   // What passes may know about it. A trait that is missing costs a fusion or a refusal, never a
@@ -272,6 +275,8 @@ class OpSchema {
   std::string grad_op_type() const { return grad_type_.empty() ? type_ + "_grad" : grad_type_; }
   // The forward row a generated gradient row came from; null for others.
   const OpSchema* forward() const { return forward_; }
+  // A row of a gradient, be it generated or written out.
+  bool is_gradient() const { return forward_ || type_.ends_with("_grad"); }
   std::vector<OpSpec> make_grad(GradMaker& maker) const;
 
  private:

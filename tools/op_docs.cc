@@ -62,7 +62,7 @@ void print_attributes(const std::vector<AttrSpec>& attributes) {
 std::string gradient_of(const OpSchema& row) {
   if (!row.differentiable()) return "none";
   const OpSchema* grad = op_table().find(row.grad_op_type());
-  if (!grad || grad->forward() != &row) return "by other operators";
+  if (!grad || (grad->forward() && grad->forward() != &row)) return "by other operators";
   std::vector<std::string> in, out;
   for (const SlotSpec& slot : grad->inputs()) in.push_back(slot.name);
   for (const SlotSpec& slot : grad->outputs()) out.push_back(slot.name);
@@ -71,6 +71,7 @@ std::string gradient_of(const OpSchema& row) {
 
 void print_row(const OpSchema& row) {
   std::cout << "\n## " << row.type() << "\n";
+  if (row.trait().cannot_run) std::cout << "\nCannot run yet.\n";
   if (!row.documentation().empty()) std::cout << "\n" << row.documentation() << "\n";
   print_slots("input", row.inputs());
   print_slots("output", row.outputs());
@@ -80,14 +81,18 @@ void print_row(const OpSchema& row) {
 
 void print_table() {
   std::vector<const OpSchema*> rows;
+  size_t running = 0;
   for (const OpSchema* row : op_table().rows()) {
-    if (!row->trait().primitive && !row->forward()) rows.push_back(row);
+    if (row->trait().primitive || row->is_gradient()) continue;
+    rows.push_back(row);
+    if (!row->trait().cannot_run) ++running;
   }
   std::cout
-      << "# Operators\n\nThe " << rows.size()
-      << " operators a program may use, as the op table defines them. Every operator also takes "
-         "`op_role`, `op_role_var`,\n`op_namescope`, `op_callstack` and `op_device`. Gradient "
-         "operators are listed with the operator they belong to.\n";
+      << "# Operators\n\nThe op table defines " << running << " operators that run and "
+      << rows.size() - running
+      << " more that programs may hold but that cannot run yet: they talk to\nother processes. "
+         "Every operator also takes `op_role`, `op_role_var`, `op_namescope`, `op_callstack` and\n"
+         "`op_device`. Gradient operators are listed with the operator they belong to.\n";
   for (const OpSchema* row : rows) print_row(*row);
 }
 

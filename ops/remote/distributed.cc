@@ -15,7 +15,7 @@ const char* const kLocalPort = "127.0.0.1:6164";
 OpSchema& remote(Registry& ops, const char* type, const char* doc) {
   return ops.op(type)
       .doc(doc)
-      .traits({.host = true, .effect = true, .no_inference = true})
+      .traits({.host = true, .effect = true, .no_inference = true, .cannot_run = true})
       .kernel(untyped([type = std::string(type)](const KernelSite&) -> KernelFn {
         throw Error(
             ErrorKind::unimplemented,

@@ -9,10 +9,14 @@ void bind_flags(py::module_& m) {
   m.def("is_flag", [](const std::string& name) { return is_flag(name); });
   m.def("get_flag", [](const std::string& name) { return get_flag(name); });
   m.def("set_flag", [](const std::string& name, const FlagValue& value) { set_flag(name, value); });
-  m.def("flag_names", [] {
-    std::vector<std::string> names;
-    for (const Flag& flag : list_flags()) names.push_back("FLAGS_" + flag.name);
-    return names;
+  m.def("list_flags", [] {
+    py::list rows;
+    for (const Flag& flag : list_flags()) {
+      rows.append(
+          py::dict(py::arg("name") = "FLAGS_" + flag.name, py::arg("default") = flag.default_value,
+                   py::arg("use") = std::string(name_of(flag.use)), py::arg("why") = flag.why));
+    }
+    return rows;
   });
   m.def("read_flags_from_environment", &read_flags_from_environment);
   // C's environment and os.environ are two: what the one got, the other is told.

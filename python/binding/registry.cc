@@ -26,11 +26,11 @@ py::dict describe(const OpSchema& row) {
                           py::arg("required") = !attr.fallback.has_value(),
                           py::arg("default") = fallback));
   }
-  return py::dict(py::arg("type") = row.type(), py::arg("doc") = row.documentation(),
-                  py::arg("inputs") = slots(row.inputs()),
-                  py::arg("outputs") = slots(row.outputs()), py::arg("attrs") = attrs,
-                  py::arg("differentiable") = row.differentiable(),
-                  py::arg("is_grad") = row.forward() != nullptr);
+  return py::dict(
+      py::arg("type") = row.type(), py::arg("doc") = row.documentation(),
+      py::arg("inputs") = slots(row.inputs()), py::arg("outputs") = slots(row.outputs()),
+      py::arg("attrs") = attrs, py::arg("differentiable") = row.differentiable(),
+      py::arg("is_grad") = row.is_gradient(), py::arg("cannot_run") = row.trait().cannot_run);
 }
 
 }  // namespace

@@ -186,3 +186,33 @@ def test_an_error_in_a_layer_made_of_an_op_names_the_users_line():
             fluid.Executor(fluid.CPUPlace()).run(main, feed={'x': -np.ones((1, 4), 'float32')}, fetch_list=[y])
     finally:
         fluid.set_flags({'FLAGS_check_nan_inf': False})
+
+
+def test_softshrink_and_log1p_take_the_arguments_of_1_8(exe, fresh):
+    x = fluid.data('x', [3])
+    out = layers.fill_constant([3], 'float32', 0.0)
+    assert layers.log1p(x, out=out) is out
+    found = exe.run(feed={'x': np.array([-2, 0.25, 3], 'float32') / 2},
+                    fetch_list=[layers.softshrink(x), layers.softshrink(x, alpha=1.25)])
+    np.testing.assert_array_equal(found, [[-0.5, 0, 1], [0, 0, 0.25]])
+    found, = exe.run(feed={'x': np.array([0, 1, 3], 'float32')}, fetch_list=[out])
+    np.testing.assert_allclose(found, np.log([1, 2, 4]), rtol=1e-6)
+
+
+def test_randint_takes_the_arguments_of_1_8(exe, fresh):
+    rows = layers.fill_constant([1], 'int64', 3)
+    out = layers.fill_constant([400], 'int64', 9)
+    drawn = [layers.randint(2, 5, [400]), layers.randint(4, shape=[400], dtype='int32'), layers.randint(7),
+             layers.randint(0, 5, [rows, 2]), layers.randint(0, 5, [400], out=out)]
+    assert drawn[4] is out
+    found = exe.run(fetch_list=drawn)
+    assert set(found[0]) == {2, 3, 4} and found[0].dtype == np.int64
+    assert set(found[1]) == {0, 1, 2, 3} and found[1].dtype == np.int32
+    assert found[2].shape == (1,) and found[3].shape == (3, 2)
+    assert set(found[4]) == {0, 1, 2, 3, 4}
+    with pytest.raises(ValueError, match='low is 5 and must be below high, 5'):
+        layers.randint(5, 5)
+    with pytest.raises(TypeError, match='int32 or int64, not float32'):
+        layers.randint(5, dtype='float32')
+    with pytest.raises(ValueError, match='device must be'):
+        layers.randint(5, device='tpu')

@@ -106,7 +106,7 @@ class _Globals:
         return _C.is_flag(name)
 
     def keys(self):
-        return _C.flag_names()
+        return [flag['name'] for flag in _C.list_flags()]
 
     def is_public(self, name):
         return _C.is_flag(name)

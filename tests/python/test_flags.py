@@ -1,0 +1,170 @@
+"""Every flag that is called honoured changes what a user sees; docs/flags.md says of each what it does."""
+import ast
+import ctypes
+import os
+import re
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import _trireme as _C
+import paddle.fluid as fluid
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+FLAGS = _C.list_flags()
+
+
+# What is seen with a flag as it stands: each builds what it needs anew ----------------------------
+
+def problem(call, *errors):
+    try:
+        call()
+    except errors as error:
+        return str(error).splitlines()[0]
+    return 'none'
+
+
+def run(build, feed, **options):
+    """What a program of its own gives for a feed."""
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.scope_guard(fluid.Scope()):
+        out = build()
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.run(startup)
+        return exe.run(main, feed=feed, fetch_list=[out], **options)[0]
+
+
+def nan_is_found():
+    def negative():
+        return fluid.layers.log(fluid.data('x', [2]))
+    return problem(lambda: run(negative, {'x': -np.ones(2, 'float32')}), RuntimeError) != 'none'
+
+
+def passes_are_compared():
+    """Numbers that differ from run to run look like those of a wrong pass."""
+    calls = []
+
+    def build():
+        out = fluid.default_main_program().current_block().create_var('out', dtype='float32', shape=[2])
+        return fluid.layers.py_func(lambda x: calls.append(1) or np.array(x) + len(calls),
+                                    fluid.data('x', [2]), out)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter('always')
+        run(build, {'x': np.ones(2, 'float32')})
+    return any('passes changed numbers' in str(warning.message) for warning in seen)
+
+
+def kernel_of_a_convolution():
+    """Of sizes that Winograd's algorithm is taken for."""
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.scope_guard(fluid.Scope()):
+        image = fluid.data('image', [32, 64, 32, 32])
+        out = fluid.layers.conv2d(image, 64, 3, padding=1, bias_attr=False)
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.run(startup)
+        compiled = fluid.CompiledProgram(main)
+        exe.run(compiled, feed={'image': np.ones([32, 64, 32, 32], 'float32')}, fetch_list=[out])
+        return re.search('onednn (direct|winograd)', compiled.explain()).group(1)
+
+
+def memory_nobody_wrote():
+    """Behind the one element of a tensor, in its line of memory."""
+    tensor = fluid.LoDTensor()
+    tensor.set(np.zeros(1, 'float32'), fluid.CPUPlace())
+    return ctypes.string_at(tensor._ptr() + 4, 4) == b'\xff' * 4
+
+
+def threads():
+    run(lambda: fluid.layers.fc(fluid.data('x', [512, 512]), 512), {'x': np.ones([512, 512], 'float32')})
+    return len(os.listdir('/proc/self/task'))
+
+
+def transpiled():
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        out = fluid.layers.fc(fluid.data('x', [None, 4]), 1)
+        fluid.optimizer.SGD(0.1).minimize(fluid.layers.mean(out))
+        transpiler = fluid.DistributeTranspiler()
+        transpiler.transpile(0, program=main, startup_program=startup, pservers='127.0.0.1:1', trainers=1)
+    return transpiler, startup
+
+
+def how_long_a_run_waits():
+    """For a server that is not there."""
+    transpiler, startup = transpiled()
+    transpiler.get_trainer_program()
+    return problem(lambda: fluid.Executor(fluid.CPUPlace()).run(startup), Exception)
+
+
+def server_threads(use):
+    def written():
+        serve = transpiled()[0].get_pserver_program('127.0.0.1:1').global_block().ops[-1]
+        return serve.attr('rpc_%s_thread_num' % use)
+    return written
+
+
+def gpus_that_are_refused():
+    program = fluid.CompiledProgram(fluid.Program()).with_data_parallel()
+    return problem(lambda: fluid.Executor(fluid.CUDAPlace(0)).run(program), Exception)
+
+
+def shares_of_a_batch():
+    program = fluid.Program()
+    with fluid.program_guard(program, fluid.Program()):
+        x = fluid.data('x', [None, 1])
+        out = fluid.layers.scale(x, 2.0)
+    compiled = fluid.CompiledProgram(program).with_data_parallel(places=[fluid.CPUPlace()] * 2)
+    pieces = fluid.Executor(fluid.CPUPlace()).run(
+        compiled, feed={'x': np.ones([5, 1], 'float32')}, fetch_list=[out], return_merged=False)[0]
+    return [len(piece) for piece in pieces]
+
+
+# Flag: two values, and what must differ between them.
+SEEN = {
+    'FLAGS_check_nan_inf': (False, True, nan_is_found),
+    'FLAGS_check_passes': (False, True, passes_are_compared),
+    'FLAGS_conv_winograd': (True, False, kernel_of_a_convolution),
+    'FLAGS_fast_check_nan_inf': (False, True, nan_is_found),
+    'FLAGS_init_allocated_mem': (False, True, memory_nobody_wrote),
+    'FLAGS_paddle_num_threads': (1, 5, threads),
+    'FLAGS_rpc_deadline': (20, 50, how_long_a_run_waits),
+    'FLAGS_rpc_get_thread_num': (12, 5, server_threads('get')),
+    'FLAGS_rpc_prefetch_thread_num': (12, 5, server_threads('prefetch')),
+    'FLAGS_rpc_send_thread_num': (12, 5, server_threads('send')),
+    'FLAGS_selected_gpus': ('0', '1,3', gpus_that_are_refused),
+    'FLAGS_split_by_chunks': (False, True, shares_of_a_batch),
+}
+
+
+def test_nothing_is_called_honoured_that_is_not_seen_here():
+    assert {flag['name'] for flag in FLAGS if flag['use'] == 'honoured'} == set(SEEN)
+
+
+@pytest.mark.parametrize('name', SEEN)
+def test_an_honoured_flag_changes_what_is_seen(name):
+    """In a process of its own: flags are the process's, and some cannot be taken back."""
+    done = subprocess.run([sys.executable, os.path.abspath(__file__), name], capture_output=True, text=True,
+                          env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)}, timeout=120)
+    assert done.returncode == 0, done.stderr
+    one, other = ast.literal_eval(done.stdout.splitlines()[-1])
+    if name == 'FLAGS_conv_winograd' and one == 'direct':
+        pytest.skip('this machine has no kernels for Winograd\'s algorithm')
+    assert one != other, one
+
+
+def test_the_document_is_printed_from_the_table():
+    sys.path.insert(0, os.path.join(ROOT, 'tools'))
+    import flag_docs
+    assert open(os.path.join(ROOT, 'docs', 'flags.md')).read() == flag_docs.page(), 'make docs writes it'
+
+
+if __name__ == '__main__':
+    first, second, see = SEEN[sys.argv[1]]
+    found = []
+    for value in (first, second):
+        fluid.set_flags({sys.argv[1]: value})
+        found.append(see())
+    print(found)
