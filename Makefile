@@ -6,6 +6,7 @@ JOBS ?= $(shell nproc)
 CMAKE_FLAGS ?=
 SANITIZE ?=
 FAST ?=
+QUICK ?=
 
 VENV_PYTHON := .venv/bin/python
 
@@ -29,7 +30,8 @@ help:
 	@echo "make test             build, then run every C++ and Python test"
 	@echo "make test FAST=1      the same without the slow ones"
 	@echo "make test SANITIZE=1  the C++ tests under the address and undefined-behaviour sanitizers"
-	@echo "make bench            run the benchmark programs"
+	@echo "make bench            run the benchmark programs (two hours with all peers)"
+	@echo "make bench QUICK=1    their main table, one process a side (some 7 minutes)"
 	@echo "make docs             write docs/ops.md and docs/flags.md from the tables in the code"
 	@echo "make counts           count what works, for README.md and docs/names.md"
 	@echo "make lint             check format, Python names and the order of the rooms"
@@ -70,10 +72,9 @@ endif
 
 bench: build
 	cmake --build --preset $(PRESET) --parallel $(JOBS) --target bench
-	@set -e; found=; for program in bench/*.py; do \
-	  [ -f "$$program" ] || continue; found=1; \
-	  echo "== $$program"; $(VENV_PYTHON) "$$program"; \
-	done; [ -n "$$found" ] || echo "no benchmarks yet"
+	@set -e; for program in $(if $(QUICK),bench/compare.py,bench/*.py); do \
+	  echo "== $$program"; $(VENV_PYTHON) "$$program" $(if $(QUICK),--quick); \
+	done
 
 docs: build
 	mkdir -p docs
@@ -94,7 +95,7 @@ format:
 tidy: bootstrap
 	cmake --preset clang -DTRIREME_PYTHON=OFF
 	cmake --build --preset clang --parallel $(JOBS) --target trireme_wire
-	git ls-files '*.cc' ':!tests' ':!python' ':!examples' | \
+	git ls-files '*.cc' ':!tests' ':!python' ':!examples' ':!bench/peers' | \
 	  xargs -r -n 1 -P $(JOBS) clang-tidy -p build/clang --quiet
 
 clean:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long a program takes to compile, and a plan to take another batch size.
+"""How long a program takes to compile, and a plan to take another batch size; in C++, without a peer.
 
 In fresh processes: the first preparation of a step, library code and all; then, with the library's
 code for these sizes made before, three smaller batches. Of a rebind, what the library takes to find
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / 'support'))
-from turns import ROOT, cpu_name, run  # noqa: E402
+from turns import ROOT, cores, cpu_name, environment, run  # noqa: E402
 
 COMPILE_BAR, REBIND_BAR = 1000, 5  # ms
 
@@ -24,15 +24,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument('names', nargs='*', default=['resnet50'])
     parser.add_argument('--passes', type=int, default=5)
-    parser.add_argument('--threads', type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument('--threads', type=int, default=len(cores()))
     parser.add_argument('--program', type=Path, default=ROOT / 'build/release/bench/train_step')
     args = parser.parse_args()
     if not args.program.exists():
         sys.exit(f'{args.program} is not built: cmake --build --preset release --target bench')
     print(f'{cpu_name()}, load {os.getloadavg()[0]:.1f}')
     for name in args.names:
-        command = [args.program, name, '--threads', args.threads, '--binding']
-        found = [run(command, threads=args.threads) for _ in range(args.passes)]
+        command = [args.program, name, '--binding']
+        found = [run(command, environment(args.threads)) for _ in range(args.passes)]
         compiles = [one['compile_ms'] for one in found]
         rebinds = [whole - library for one in found
                    for whole, library in zip(one['rebind_ms'], one['library_ms'])]

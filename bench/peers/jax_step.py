@@ -1,12 +1,11 @@
 """One training step of JAX on the workloads of bench/workloads.cc; one JSON line.
 
-jax_step.py NAME [--threads N] [--reps N] [--secs S]
+jax_step.py NAME [--reps N] [--secs S] [--batches N]
 
 The whole step is one compiled function that overwrites its state. XLA has a thread for each core
-this process may use; --threads must say the same.
+this process may use.
 """
 
-import json
 import os
 import sys
 from functools import partial
@@ -22,6 +21,7 @@ from jax import numpy as jnp  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / 'support'))
 import clock  # noqa: E402
+from jax_recurrences import lstm, recurrence  # noqa: E402
 
 
 class Weights:
@@ -124,22 +124,7 @@ def ngram(w, words):
 
 
 def sentiment(w, words):
-    width, batch = 512, len(words)
-    embedded = w.normal(5147, width)[words.T]
-    into = w.uniform(width, width, 4 * width)
-    again = w.uniform(width, width, 4 * width)
-    bias = w.uniform(width, 4 * width) + w.uniform(width, 4 * width)
-
-    def cell(state, given):
-        hidden, memory = state
-        entry, forget, value, exit_ = jnp.split(given + hidden @ again, 4, -1)
-        memory = jax.nn.sigmoid(forget) * memory + jax.nn.sigmoid(entry) * jnp.tanh(value)
-        hidden = jax.nn.sigmoid(exit_) * jnp.tanh(memory)
-        return (hidden, memory), hidden
-
-    start = jnp.zeros((batch, width))
-    _, hidden = lax.scan(cell, (start, start), embedded @ into + bias)
-    return dense(w, hidden.max(0), 2)
+    return dense(w, lstm(w, w.normal(5147, 512)[words.T]).max(0), 2)
 
 
 def attention(w, x, heads):
@@ -248,16 +233,20 @@ class Workload(NamedTuple):
     slots: numpy.ndarray = None
 
 
-def make(name, random):
-    def noise(*shape):
-        return random.standard_normal(shape, numpy.float32)
+def make(name, random, batches):
+    def noise(rows, *shape):
+        return random.standard_normal((rows * batches, *shape), numpy.float32)
 
-    def choices(count, *shape):
-        return random.integers(count, size=shape, dtype=numpy.int32)
+    def choices(count, rows, *shape):
+        return random.integers(count, size=(rows * batches, *shape), dtype=numpy.int32)
 
     def classes(model, optimizer, x, count, rows):
         return Workload(model, optimizer, x, cross_entropy, choices(count, rows))
 
+    loop = recurrence(name, random, batches)
+    if loop:
+        model, x, labels = loop
+        return Workload(model, sgd(0.01), x, mean if labels is None else cross_entropy, labels)
     if name == 'toy':
         return Workload(partial(dense, size=10), sgd(0.01), noise(10, 1), mean)
     if name == 'fit_a_line':
@@ -299,11 +288,11 @@ def update_rows(update, table, kept, slots, gradient, t):
     return replaced(table, new), jax.tree.map(replaced, kept, kept_rows)
 
 
-def prepare(name):
+def prepare(name, batches):
     """The first state, the step, and its batch. A step overwrites the state it is given; it
     returns the next one and the loss."""
     random = numpy.random.default_rng(0)
-    model, (keep, update), x, loss_of, target, slots = make(name, random)
+    model, (keep, update), x, loss_of, target, slots = make(name, random, batches)
     has_table = slots is not None
     tables = [random.standard_normal((1000000, 10), numpy.float32)] if has_table else []
     first = Weights(random)
@@ -336,10 +325,7 @@ def prepare(name):
 
 def main():
     args = clock.arguments().parse_args()
-    if args.threads != len(os.sched_getaffinity(0)):
-        raise SystemExit(f'--threads is {args.threads}, but XLA starts a thread for each of the '
-                         f'{len(os.sched_getaffinity(0))} cores of this process: taskset it')
-    state, train, batch = prepare(args.name)
+    state, train, batch = prepare(args.name, args.batches)
 
     def step():
         nonlocal state
@@ -348,7 +334,7 @@ def main():
 
     for _ in range(3):
         step()
-    print(json.dumps(dict(clock.measure(step, args), jax=jax.__version__)))
+    clock.report(clock.measure(step, args), jax.__version__)
 
 
 if __name__ == '__main__':

@@ -1,31 +1,23 @@
 """One training step of PaddlePaddle on the workloads of bench/workloads.cc; one JSON line.
 
-paddle_step.py NAME [--threads N] [--reps N] [--secs S]
+paddle_step.py NAME [--reps N] [--secs S] [--batches N]
 
 The whole step is one static program whose operators run one after another, each on all threads
 that OMP_NUM_THREADS gives. That is its fastest here: several operators at a time have threads each,
 too many; its oneDNN kernels are slower, or crash on gradients that nobody wants.
 """
 
-import json
-import os
 import sys
 from pathlib import Path
 
-# Pinned by OpenMP, its threads all stay on one core.
-for pinning in ('OMP_PROC_BIND', 'OMP_PLACES'):
-    os.environ.pop(pinning, None)
-# Its MKL asks who made the processor, not what it can do: 5 stands for AVX2.
-if 'GenuineIntel' not in Path('/proc/cpuinfo').read_text():
-    os.environ['MKL_DEBUG_CPU_TYPE'] = '5'
-
-import numpy  # noqa: E402
-import paddle  # noqa: E402
-from paddle import nn  # noqa: E402
-from paddle.nn import functional as F  # noqa: E402
+import numpy
+import paddle
+from paddle import nn
+from paddle.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / 'support'))
 import clock  # noqa: E402
+from paddle_recurrences import recurrence  # noqa: E402
 
 
 class NGram(nn.Layer):
@@ -134,22 +126,26 @@ def vgg16():
     return nn.Sequential(*layers, nn.Flatten(), *hidden, nn.Linear(512, 10))
 
 
-def make(name):
+def make(name, batches):
     """The model, its optimizer, its inputs, the loss of its output, and the loss's other input."""
     random = numpy.random.default_rng(0)
     sgd = paddle.optimizer.SGD(0.01)
     momentum = paddle.optimizer.Momentum(0.01, 0.9)
     adam = paddle.optimizer.Adam(1e-4 if name == 'transformer' else 1e-3)
 
-    def noise(*shape):
-        return random.standard_normal(shape, numpy.float32)
+    def noise(rows, *shape):
+        return random.standard_normal((rows * batches, *shape), numpy.float32)
 
-    def choices(count, *shape):
-        return random.integers(count, size=shape)
+    def choices(count, rows, *shape):
+        return random.integers(count, size=(rows * batches, *shape))
 
     def classes(model, optimizer, x, count, rows):
         return model, optimizer, [x], F.cross_entropy, [choices(count, rows)]
 
+    loop = recurrence(name, random, batches)
+    if loop:
+        model, inputs, labels = loop
+        return model, sgd, inputs, F.cross_entropy if labels else paddle.mean, labels
     if name == 'toy':
         return nn.Linear(1, 10), sgd, [noise(10, 1)], paddle.mean, []
     if name == 'fit_a_line':
@@ -181,12 +177,12 @@ def make(name):
     raise SystemExit(f'there is no workload {name}')
 
 
-def prepare(name):
-    """The model and its step, which gives the loss."""
+def prepare(name, batches):
+    """One step, which gives the loss."""
     paddle.set_flags({'FLAGS_new_executor_serial_run': True})
     paddle.enable_static()
     paddle.seed(0)
-    model, optimizer, inputs, loss_of, target = make(name)
+    model, optimizer, inputs, loss_of, target = make(name, batches)
     feed = {f'given{i}': array for i, array in enumerate([*inputs, *target])}
     given = [paddle.static.data(key, array.shape, str(array.dtype)) for key, array in feed.items()]
     loss = loss_of(model(*given[:len(inputs)]), *given[len(inputs):])
@@ -198,18 +194,15 @@ def prepare(name):
     def step():
         return exe.run(program, feed=feed, fetch_list=[loss])[0]
 
-    return model, step
+    return step
 
 
 def main():
     args = clock.arguments().parse_args()
-    if os.environ['OMP_NUM_THREADS'] != str(args.threads):
-        raise SystemExit(f'--threads is {args.threads}, but Paddle goes by OMP_NUM_THREADS, '
-                         f'which is {os.environ["OMP_NUM_THREADS"]}: set it to the same')
-    _, step = prepare(args.name)
+    step = prepare(args.name, args.batches)
     for _ in range(3):
         step()
-    print(json.dumps(dict(clock.measure(step, args), paddle=paddle.__version__)))
+    clock.report(clock.measure(step, args), paddle.__version__)
 
 
 if __name__ == '__main__':

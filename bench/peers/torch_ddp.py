@@ -1,11 +1,10 @@
 """One training step of PyTorch's DistributedDataParallel over Gloo, on the workloads of
 torch_step.py. Each rank is a process of its own; rank 0 prints one JSON line.
 
-torch_ddp.py NAME --rank R --ranks N --port P [--threads N] [--reps N] [--secs S] [--channels_last]
+torch_ddp.py NAME --rank R --ranks N --port P [--reps N] [--secs S] [--channels_last]
 """
 
 import datetime
-import json
 
 import torch
 import torch.distributed as dist
@@ -20,21 +19,21 @@ def main():
     args = parser.parse_args()
     dist.init_process_group('gloo', init_method=f'tcp://127.0.0.1:{args.port}', rank=args.rank,
                             world_size=args.ranks, timeout=datetime.timedelta(seconds=60))
-    model, samples, step_of = prepare(args)
+    model, step_of = prepare(args)
     step = step_of(torch.nn.parallel.DistributedDataParallel(model))
 
-    def fewest(steps):
-        count = torch.tensor([steps])
-        dist.all_reduce(count, op=dist.ReduceOp.MIN)
-        return int(count)
+    def slowest(seconds):
+        found = torch.tensor([seconds])
+        dist.all_reduce(found, op=dist.ReduceOp.MAX)
+        return float(found)
 
     for _ in range(3):
         step()
-    found = clock.measure(step, args, agree=fewest)
+    found = clock.measure(step, args, agree=slowest)
     spent = torch.tensor([found['cpu_ms']])
     dist.all_reduce(spent)
     if args.rank == 0:
-        print(json.dumps(dict(found, cpu_ms=float(spent), samples=samples * args.ranks)))
+        clock.report(dict(found, cpu_ms=float(spent)), torch.__version__)
     dist.barrier()
 
 

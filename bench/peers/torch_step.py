@@ -1,9 +1,11 @@
 """One training step of PyTorch on the workloads of bench/workloads.cc; one JSON line.
 
-torch_step.py NAME [--threads N] [--reps N] [--secs S] [--channels_last]
+torch_step.py NAME [--reps N] [--secs S] [--batches N] [--channels_last] [--fused] [--compile]
+
+--fused takes a recurrence in the form that PyTorch has as one layer, --compile compiles the loss
+with its gradient and the optimizer's update.
 """
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -17,6 +19,7 @@ from torch.nn import functional as F  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / 'support'))
 import clock  # noqa: E402
+from torch_recurrences import recurrence  # noqa: E402
 
 
 class NGram(nn.Module):
@@ -134,7 +137,7 @@ def vgg16():
     return nn.Sequential(*layers, nn.Flatten(), *hidden, nn.Linear(512, 10))
 
 
-def make(name):
+def make(name, batches, fused):
     """The model, its optimizer's factory, its inputs, and the loss of its output."""
 
     def sgd(parameters):
@@ -146,40 +149,50 @@ def make(name):
     def adam(parameters):
         return torch.optim.Adam(parameters, 1e-4 if name == 'transformer' else 1e-3)
 
+    def adagrad(parameters):
+        return torch.optim.Adagrad(parameters, 0.01)
+
+    def noise(rows, *shape):
+        return torch.randn(rows * batches, *shape)
+
+    def whole(count, rows, *shape):
+        return torch.randint(count, (rows * batches, *shape))
+
     def classes(count, rows):
-        label = torch.randint(count, (rows,))
+        label = whole(count, rows)
         return lambda out: F.cross_entropy(out, label)
 
+    loop = recurrence(name, batches, fused)
+    if loop:
+        return loop[0], sgd, loop[1], torch.mean
+    if fused:
+        raise SystemExit(f'{name} has no other form')
     if name == 'toy':
-        return nn.Linear(1, 10), sgd, torch.randn(10, 1), lambda out: out.mean()
+        return nn.Linear(1, 10), sgd, noise(10, 1), torch.mean
     if name == 'fit_a_line':
-        y = torch.randn(20, 1)
-        return nn.Linear(13, 1), sgd, torch.randn(20, 13), lambda out: F.mse_loss(out, y)
+        y = noise(20, 1)
+        return nn.Linear(13, 1), sgd, noise(20, 13), lambda out: F.mse_loss(out, y)
     if name == 'mlp':
         sizes = [nn.Linear(784, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, 10)]
-        return nn.Sequential(*sizes), sgd, torch.randn(64, 784), classes(10, 64)
+        return nn.Sequential(*sizes), sgd, noise(64, 784), classes(10, 64)
     if name == 'lenet':
         first = [nn.Conv2d(1, 20, 5), nn.ReLU(), nn.MaxPool2d(2)]
         second = [nn.Conv2d(20, 50, 5), nn.ReLU(), nn.MaxPool2d(2)]
         model = nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(800, 10))
-        return model, adam, torch.randn(64, 1, 28, 28), classes(10, 64)
+        return model, adam, noise(64, 1, 28, 28), classes(10, 64)
     if name == 'ngram':
-        return NGram(), sgd, torch.randint(2073, (100, 4)), classes(2073, 100)
+        return NGram(), sgd, whole(2073, 100, 4), classes(2073, 100)
     if name == 'vgg16':
-        return vgg16(), momentum, torch.randn(32, 3, 32, 32), classes(10, 32)
+        return vgg16(), momentum, noise(32, 3, 32, 32), classes(10, 32)
     if name == 'resnet50':
-        return resnet50(), momentum, torch.randn(8, 3, 224, 224), classes(1000, 8)
+        return resnet50(), momentum, noise(8, 3, 224, 224), classes(1000, 8)
     if name == 'lstm':
-        return Sentiment(), adam, torch.randint(5147, (32, 100)), classes(2, 32)
+        return Sentiment(), adam, whole(5147, 32, 100), classes(2, 32)
     if name == 'transformer':
-        return Encoder(), adam, torch.randn(8, 64, 512), classes(512, 512)
+        return Encoder(), adam, noise(8, 64, 512), classes(512, 512)
     if name in ('ctr_sgd', 'ctr_adagrad'):
-        label = torch.rand(512).round()
-        batch = torch.randn(512, 13), torch.randint(1000000, (512, 26))
-
-        def adagrad(parameters):
-            return torch.optim.Adagrad(parameters, 0.01)
-
+        label = whole(2, 512).float()
+        batch = noise(512, 13), whole(1000000, 512, 26)
         return (Clicks(), sgd if name == 'ctr_sgd' else adagrad, batch,
                 lambda out: F.binary_cross_entropy_with_logits(out, label))
     raise SystemExit(f'there is no workload {name}')
@@ -196,38 +209,46 @@ def pin():
 
 def arguments():
     parser = clock.arguments()
-    parser.add_argument('--channels_last', action='store_true')
+    for option in ('--channels_last', '--fused', '--compile'):
+        parser.add_argument(option, action='store_true')
     return parser
 
 
 def prepare(args):
     """The model, and what makes one step of a model that computes the same."""
-    torch.set_num_threads(args.threads)
+    torch.set_num_threads(clock.threads())
     torch.manual_seed(0)
-    model, optimizer, x, loss_of = make(args.name)
+    model, optimizer, x, loss_of = make(args.name, args.batches, args.fused)
     if args.channels_last:
         model = model.to(memory_format=torch.channels_last)
         x = x.contiguous(memory_format=torch.channels_last)
     optimizer = optimizer(model.parameters())
 
     def step_of(forward):
+        def loss(x):
+            return loss_of(forward(x))
+
+        update = optimizer.step
+        if args.compile:
+            loss, update = torch.compile(loss), torch.compile(update)
+
         def step():
             optimizer.zero_grad(set_to_none=True)
-            loss_of(forward(x)).backward()
-            optimizer.step()
+            loss(x).backward()
+            update()
         return step
 
-    return model, len(x), step_of
+    return model, step_of
 
 
 def main():
     args = arguments().parse_args()
-    model, _, step_of = prepare(args)
+    model, step_of = prepare(args)
     step = step_of(model)
     for _ in range(3):
         step()
     pin()
-    print(json.dumps(dict(clock.measure(step, args), torch=torch.__version__)))
+    clock.report(clock.measure(step, args), torch.__version__)
 
 
 if __name__ == '__main__':

@@ -1,35 +1,67 @@
-"""What the programs that time one training step share: their arguments, the loop, the record."""
+"""What the programs that time one training step share: their arguments, the loop, the record.
+
+Runs on Python 2.7 as well, for the original does.
+"""
+
+from __future__ import division
 
 import argparse
+import json
+import os
 import resource
-import statistics
 import time
+
+now = getattr(time, 'perf_counter', time.time)
 
 
 def arguments():
+    """A step takes --batches batches of the workload as one. Threads are OMP_NUM_THREADS."""
     parser = argparse.ArgumentParser()
     parser.add_argument('name')
-    parser.add_argument('--threads', type=int, default=2)
     parser.add_argument('--reps', type=int, default=9)
     parser.add_argument('--secs', type=float, default=1.0)
+    parser.add_argument('--batches', type=int, default=1)
     return parser
 
 
-def measure(step, args, probe=1, agree=lambda steps: steps):
-    """Times of warm steps, as one record. A repeat has as many steps as last --secs, judged by
-    `probe` steps; `agree` settles how many."""
-    start = time.perf_counter()
-    for _ in range(probe):
+def threads():
+    return int(os.environ['OMP_NUM_THREADS'])
+
+
+def cpu_seconds():
+    use = resource.getrusage(resource.RUSAGE_SELF)
+    return use.ru_utime + use.ru_stime
+
+
+def peak_mb():
+    """The largest resident set of this program (getrusage's may be that of who started it)."""
+    with open('/proc/self/status') as status:
+        peak, = (line for line in status if line.startswith('VmHWM'))
+    return int(peak.split()[1]) / 1024
+
+
+def seconds(step, times):
+    start = now()
+    for _ in range(times):
         step()
-    steps = agree(max(1, int(args.secs / (time.perf_counter() - start) * probe)))
-    times, cpu = [], time.process_time()
-    for _ in range(args.reps):
-        start = time.perf_counter()
-        for _ in range(steps):
-            step()
-        times.append((time.perf_counter() - start) / steps)
-    cpu = (time.process_time() - cpu) / (steps * args.reps)
-    return dict(
-        name=args.name, threads=args.threads, ms=statistics.median(times) * 1e3,
-        lo=min(times) * 1e3, hi=max(times) * 1e3, cpu_ms=cpu * 1e3, steps=steps * args.reps,
-        peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    return now() - start
+
+
+def measure(step, args, agree=lambda value: value):
+    """Times of warm steps, as one record. A repeat has as many steps as last --secs; where several
+    processes step together, `agree` makes their clocks say the same."""
+    steps, spent = 1, agree(seconds(step, 1))
+    while spent < args.secs / 4:
+        steps *= 4
+        spent = agree(seconds(step, steps))
+    steps = max(1, int(steps * args.secs / spent))
+    cpu = cpu_seconds()
+    times = sorted(seconds(step, steps) / steps for _ in range(args.reps))
+    cpu = (cpu_seconds() - cpu) / (steps * args.reps)
+    return dict(name=args.name, threads=threads(), ms=times[len(times) // 2] * 1e3,
+                lo=times[0] * 1e3, hi=times[-1] * 1e3, cpu_ms=cpu * 1e3, steps=steps * args.reps,
+                peak_rss_mb=peak_mb())
+
+
+def report(record, version):
+    print(json.dumps(dict(record, version=version.split('+')[0])))

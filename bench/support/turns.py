@@ -1,55 +1,58 @@
-"""What the benchmarks share: fresh pinned processes, the peers' interpreters, the machine."""
+"""What the benchmarks share: fresh pinned processes, the engine, the machine."""
 
+import argparse
 import json
 import os
 import platform
-import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+PYTHON = '/usr/bin/python3'  # Debian's: what the binding is built for, and where python3-torch is
 
 
-def tuned_environment(threads):
-    """One OpenMP pool, pinned threads, a malloc that keeps what is freed."""
-    made = dict(os.environ, OMP_NUM_THREADS=str(threads), OMP_PROC_BIND='true', OMP_PLACES='cores',
-                MALLOC_MMAP_MAX_='0', MALLOC_TRIM_THRESHOLD_='100000000000')
-    for folder in Path('/usr/lib').glob('*/openblas-openmp'):
-        made['LD_LIBRARY_PATH'] = str(folder)
+def cores():
+    return sorted(os.sched_getaffinity(0))
+
+
+def arguments(text, names, **defaults):
+    """The options of a benchmark that compares; `defaults` are its own for some of them."""
+    parser = argparse.ArgumentParser(description=text.splitlines()[0])
+    parser.add_argument('names', nargs='*', default=list(names))
+    parser.add_argument('--passes', type=int, default=5, help='fresh processes of each side')
+    parser.add_argument('--reps', type=int, default=5, help='repeats of one process')
+    parser.add_argument('--secs', type=float, default=0.5, help='seconds that a repeat lasts')
+    parser.add_argument('--threads', type=int, default=len(cores()))
+    parser.add_argument('--limit', type=float, default=900, help='seconds that a process may take')
+    parser.add_argument('--program', type=Path, default=ROOT / 'build/release/bench/train_step')
+    parser.add_argument('--python', default=PYTHON, help='for the engine')
+    parser.set_defaults(**defaults)
+    return parser
+
+
+def parse(parser):
+    args = parser.parse_args()
+    sys.stdout.reconfigure(line_buffering=True)  # a row is seen when it is there
+    if not args.program.exists():
+        sys.exit(f'{args.program} is not built: cmake --build --preset release --target bench')
+    return args
+
+
+def environment(threads, **more):
+    """That of a side. PYTHONPATH is left out: it may offer the engine's paddle to a peer."""
+    made = dict(os.environ, OMP_NUM_THREADS=str(threads), **more)
+    if 'PYTHONPATH' not in more:
+        made.pop('PYTHONPATH', None)
     return made
 
 
-def version_of(module, *python):
-    """What a module calls its version in an interpreter (with options); None where it is not."""
-    if not shutil.which(python[0]):
-        return None
-    found = subprocess.run([*python, '-c', f'import {module}; print({module}.__version__)'],
-                           capture_output=True, text=True)
-    return found.stdout.splitlines()[-1] if found.returncode == 0 else None
-
-
-def find_peer(asked=None):
-    """The interpreter that can import torch, Debian's unless told, and torch's version; or None."""
-    python = str(asked or '/usr/bin/python3')
-    version = version_of('torch', python)
-    return (python, version) if version else None
-
-
-def find_others():
-    """What .venv-peers has to show beside the peer: (module, version, its interpreter) of each."""
-    # Isolated, for PYTHONPATH and the working folder may offer the engine's own paddle.
-    python = (str(ROOT / '.venv-peers/bin/python'), '-I')
-    found = [(module, version_of(module, *python)) for module in ('torch', 'jax', 'paddle')]
-    return [(module, version, python) for module, version in found if version]
-
-
-def start(command, environment=None, cores=None):
-    """A process that stays on some cores; all that this one may use unless told."""
-    def pin():
-        os.sched_setaffinity(0, cores or os.sched_getaffinity(0))
-
-    return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True, env=environment, preexec_fn=pin)
+def engine(args, threads=None, **more):
+    """The engine from Python: its command and environment."""
+    build = args.program.parent.parent
+    where = os.pathsep.join([str(ROOT / 'python'), str(build / 'python')])
+    made = environment(threads or args.threads, PYTHONPATH=where, **more)
+    return [args.python, ROOT / 'bench/steps/fluid_step.py'], made
 
 
 class Failed(SystemExit):
@@ -57,7 +60,15 @@ class Failed(SystemExit):
 
     def __init__(self, process, said):
         super().__init__(f'{" ".join(process.args)} failed:\n{said}')
-        self.why = said.splitlines()[-1].strip()
+        lines = [line.strip() for line in said.splitlines() if line.strip()]
+        self.why = next((line for line in reversed(lines) if 'Error' in line), lines[-1])[:160]
+
+
+def start(command, environment, on):
+    """A process that stays on some cores."""
+    return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, env=environment,
+                            preexec_fn=lambda: os.sched_setaffinity(0, on))
 
 
 def last_line(process, timeout):
@@ -69,22 +80,48 @@ def last_line(process, timeout):
         process.communicate()
         raise Failed(process, f'took more than {timeout:.0f} s') from None
     if process.returncode != 0:
-        raise Failed(process, f'{problems.rstrip()} (status {process.returncode})')
+        raise Failed(process, f'{problems.rstrip()}\nstatus {process.returncode}')
     return json.loads(out.splitlines()[-1])
 
 
-def run(command, environment=None, threads=None, timeout=600):
-    """The last line of a process that has as many cores as it has threads."""
-    cores = sorted(os.sched_getaffinity(0))[:threads]
-    return last_line(start(command, environment, cores), timeout)
+def run(command, environment, timeout=600, count=None):
+    """The last line of a process that has as many cores as it has threads, or so many."""
+    count = count or int(environment['OMP_NUM_THREADS'])
+    return last_line(start(command, environment, cores()[:count]), timeout)
 
 
-def cores_apart(program, threads):
-    """Nanoseconds from the first core to the second and back, as a text; `program` is train_step."""
-    if threads < 2:
+def turns(sides, count, before=lambda: None):
+    """The records of every side, taken in turns, and why some have none. A side is a function; of
+    the engine's, whose names begin with `trireme`, a failure ends the benchmark."""
+    found, failed = {side: [] for side in sides}, {}
+    for _ in range(count):
+        before()
+        for side, once in sides.items():
+            if side in failed:
+                continue
+            try:
+                found[side].append(once())
+            except Failed as problem:
+                if side.startswith('trireme'):
+                    raise
+                failed[side] = problem.why
+                del found[side]
+    return found, failed
+
+
+def best(records):
+    return min(one['ms'] for one in records)
+
+
+def passes(records):
+    return ' '.join(f'{one["ms"]:.4g}' for one in records)
+
+
+def cores_apart(args):
+    """Nanoseconds from the first core to the second and back, as a text."""
+    if args.threads < 2:
         return '-'
-    found = subprocess.run([str(Path(program).parent / 'round_trip')], capture_output=True, text=True,
-                           timeout=60)
+    found = subprocess.run([str(args.program.parent / 'round_trip')], capture_output=True, text=True)
     return found.stdout.strip() if found.returncode == 0 else '-'
 
 
@@ -95,15 +132,14 @@ def cpu_name():
     return platform.machine()
 
 
-def print_machine(program, threads, peer):
-    """Processor, threads, load and versions; `program` is train_step."""
-    ours = run([program, 'toy', '--reps', '1', '--secs', '0.01'])
+def print_machine(args, peers, notes):
+    """Processor, threads, load and versions."""
+    ours = run([args.program, 'toy', '--reps', '1', '--secs', '0.01'], environment(args.threads))
     load = os.getloadavg()[0]
-    print(f'{cpu_name()}, {threads} threads, load {load:.1f}; oneDNN {ours["onednn"]}')
-    print(f'peer: PyTorch {peer[1]}' if peer else 'peer: none, no PyTorch found (--peer-python)')
+    print(f'{cpu_name()}, {args.threads} threads, load {load:.1f}; Python {platform.python_version()}, '
+          f'oneDNN {ours["onednn"]}')
+    print(f'peers: {", ".join(peer.label for peer in peers) or "none"}')
+    for note in notes:
+        print(note)
     if load > 0.5:
         print('other work is running: compare CPU times, not the clock')
-
-
-def passes(side):
-    return ' '.join(f'{one["ms"]:.4g}' for one in side)

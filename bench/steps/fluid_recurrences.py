@@ -1,20 +1,12 @@
-"""Recurrences as users of paddle.fluid write them: one training step. One JSON line.
-
-fluid_recurrence.py NAME [--threads N] [--reps N] [--secs S]
+"""Recurrences as users of paddle.fluid write them: what comes out and what to feed, for
+fluid_step.py. Python 2.7 and 3, names of fluid 1.8.
 """
-
-import json
-import sys
-from pathlib import Path
 
 import numpy
 import paddle.fluid as fluid
 from paddle.fluid import layers
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / 'support'))
-import clock  # noqa: E402
-
-STEPS, BATCH, WIDTH, WORDS = 30, 32, 512, 5000  # bench/peers/torch_recurrence.py has the same
+STEPS, BATCH, WIDTH, WORDS = 30, 32, 512, 5000  # as in bench/peers/*_recurrences.py
 RANDOM = numpy.random.RandomState(0)
 
 
@@ -22,13 +14,21 @@ def floats(*shape):
     return RANDOM.randn(*shape).astype('float32')
 
 
-def sequence():
-    return fluid.data('x', [STEPS, BATCH, WIDTH]), {'x': floats(STEPS, BATCH, WIDTH)}
+def whole(count, *shape):
+    return RANDOM.randint(0, count, shape).astype('int64')
 
 
-def lod_sequences(width):
-    rows = fluid.create_lod_tensor(floats(STEPS * BATCH, width), [[STEPS] * BATCH], fluid.CPUPlace())
-    return fluid.data('x', [None, width], lod_level=1), {'x': rows}
+def sequence(rows):
+    return fluid.data('x', [STEPS, rows, WIDTH]), {'x': floats(STEPS, rows, WIDTH)}
+
+
+def lod_sequences(rows):
+    steps = fluid.create_lod_tensor(floats(STEPS * rows, WIDTH), [[STEPS] * rows], fluid.CPUPlace())
+    return fluid.data('x', [None, WIDTH], lod_level=1), {'x': steps}
+
+
+def zeros(*shape):
+    return layers.fill_constant(list(shape), 'float32', 0.0)
 
 
 def lstm_cell(word, hidden, cell):
@@ -38,8 +38,8 @@ def lstm_cell(word, hidden, cell):
     return leave * layers.tanh(cell), cell
 
 
-def static_rnn():
-    x, feed = sequence()
+def static_rnn(rows):
+    x, feed = sequence(rows)
     rnn = layers.StaticRNN()
     with rnn.step():
         word = rnn.step_input(x)
@@ -50,8 +50,8 @@ def static_rnn():
     return rnn()[0], feed
 
 
-def dynamic_rnn():
-    x, feed = lod_sequences(WIDTH)
+def dynamic_rnn(rows):
+    x, feed = lod_sequences(rows)
     rnn = layers.DynamicRNN()
     with rnn.block():
         word = rnn.step_input(x)
@@ -62,8 +62,8 @@ def dynamic_rnn():
     return rnn()[0], feed
 
 
-def while_loop():
-    x, feed = fluid.data('x', [BATCH, WIDTH]), {'x': floats(BATCH, WIDTH)}
+def while_loop(rows):
+    x, feed = fluid.data('x', [rows, WIDTH]), {'x': floats(rows, WIDTH)}
     state, i = layers.scale(x), layers.fill_constant([1], 'int64', 0)
     end = layers.fill_constant([1], 'int64', STEPS)
     more = layers.less_than(i, end)
@@ -75,29 +75,28 @@ def while_loop():
     return state, feed
 
 
-def gru_cells():
-    x = fluid.data('x', [BATCH, STEPS, WIDTH])
-    return layers.rnn(layers.GRUCell(WIDTH), x)[0], {'x': floats(BATCH, STEPS, WIDTH)}
+def gru_cells(rows):
+    x = fluid.data('x', [rows, STEPS, WIDTH])
+    return layers.rnn(layers.GRUCell(WIDTH), x)[0], {'x': floats(rows, STEPS, WIDTH)}
 
 
-def dynamic_gru():
-    x, feed = lod_sequences(WIDTH)
+def dynamic_gru(rows):
+    x, feed = lod_sequences(rows)
     return layers.dynamic_gru(layers.fc(x, 3 * WIDTH), WIDTH), feed
 
 
-def lstm_layers():
-    x, feed = sequence()
-    first = [layers.fill_constant([2, BATCH, WIDTH], 'float32', 0.0) for _ in range(2)]
-    return layers.lstm(x, *first, STEPS, WIDTH, 2)[0], feed
+def lstm_layers(rows):
+    x, feed = sequence(rows)
+    return layers.lstm(x, zeros(2, rows, WIDTH), zeros(2, rows, WIDTH), STEPS, WIDTH, 2)[0], feed
 
 
-def attention():
+def attention(rows):
     """A decoder that looks at an encoder's states in every step."""
-    x, feed = sequence()
-    states = fluid.data('states', [BATCH, STEPS, WIDTH])
-    feed['states'] = floats(BATCH, STEPS, WIDTH)
+    x, feed = sequence(rows)
+    states = fluid.data('states', [rows, STEPS, WIDTH])
+    feed['states'] = floats(rows, STEPS, WIDTH)
     keys = layers.fc(states, WIDTH, num_flatten_dims=2, bias_attr=False)
-    boot = layers.fill_constant([BATCH, WIDTH], 'float32', 0.0)
+    boot = zeros(rows, WIDTH)
     rnn = layers.StaticRNN()
     with rnn.step():
         word, before = rnn.step_input(x), rnn.memory(init=boot)
@@ -110,11 +109,11 @@ def attention():
     return rnn(), feed
 
 
-def words():
+def words(rows):
     """A language model whose words and classes are inside the loop."""
-    ids = fluid.data('ids', [STEPS, BATCH, 1], dtype='int64')
-    label = fluid.data('label', [STEPS, BATCH, 1], dtype='int64')
-    boot = layers.fill_constant([BATCH, WIDTH], 'float32', 0.0)
+    ids = fluid.data('ids', [STEPS, rows, 1], dtype='int64')
+    label = fluid.data('label', [STEPS, rows, 1], dtype='int64')
+    boot = zeros(rows, WIDTH)
     rnn = layers.StaticRNN()
     with rnn.step():
         word, before = layers.embedding(rnn.step_input(ids), [WORDS, WIDTH]), rnn.memory(init=boot)
@@ -122,24 +121,8 @@ def words():
         rnn.update_memory(before, after)
         classes = layers.fc(after, WORDS, act='softmax')
         rnn.step_output(layers.cross_entropy(classes, rnn.step_input(label)))
-    return rnn(), {name: RANDOM.randint(0, WORDS, (STEPS, BATCH, 1)) for name in ('ids', 'label')}
+    return rnn(), dict((name, whole(WORDS, STEPS, rows, 1)) for name in ('ids', 'label'))
 
 
-def main():
-    args = clock.arguments().parse_args()
-    out, feed = globals()[args.name]()
-    loss = layers.mean(out)
-    fluid.optimizer.SGD(0.01).minimize(loss)
-    exe = fluid.Executor(fluid.CPUPlace())
-    exe.run(fluid.default_startup_program())
-    program = fluid.default_main_program()
-
-    def step():
-        exe.run(program, feed=feed, fetch_list=[loss])
-
-    for _ in range(3):
-        step()
-    print(json.dumps(clock.measure(step, args)))
-
-
-main()
+MODELS = dict((model.__name__, model) for model in (
+    static_rnn, dynamic_rnn, while_loop, gru_cells, dynamic_gru, lstm_layers, attention, words))
