@@ -45,7 +45,7 @@ TEST(PruneUnobservable, KeepsWhatMayFailAndNothingElseThatIsUnread) {
   Graph graph = lower(*ops.program, {.feeds = {{"x", {.shape = {2, 3}}},
                                                {"label", {.dtype = DType::int64, .shape = {2, 1}}}},
                                      .fetches = {"p"}});
-  prune_unobservable(graph);
+  prune_unobservable(graph, cpu_target());
   EXPECT_EQ(ops.count(graph, "cross_entropy"), 1);
   EXPECT_EQ(ops.count(graph, "reduce_sum"), 0);
 }
@@ -80,7 +80,7 @@ TEST(MergeEqual, DoesTheSameOnceButDrawsAsOftenAsItIsAsked) {
   const std::vector<std::string> fetches = {"softmax1", "softmax2", "uniform1",
                                             "uniform2", "dropped1", "dropped2"};
   Graph graph = lower(*ops.program, {.feeds = {{"x", {.shape = {4, 50}}}}, .fetches = fetches});
-  merge_equal(graph);
+  merge_equal(graph, cpu_target());
   EXPECT_EQ(ops.count(graph, "softmax"), 1);
   EXPECT_EQ(ops.count(graph, "uniform_random"), 2);
   EXPECT_EQ(ops.count(graph, "dropout"), 2);
