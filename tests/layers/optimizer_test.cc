@@ -252,21 +252,34 @@ TEST_F(OptimizerTest, Adadelta) {
   expect_equal_elements([&](int i, double& w, double g) {
     const double rho = f(0.95), epsilon = f(1e-6);
     grads[i] = rho * grads[i] + (1 - rho) * g * g;
-    const double move = -std::sqrt((updates[i] + epsilon) / (grads[i] + epsilon)) * g;
-    updates[i] = rho * updates[i] + (1 - rho) * move * move;
-    w += move;
+    const auto move = [&] { return -std::sqrt((updates[i] + epsilon) / (grads[i] + epsilon)) * g; };
+    updates[i] = rho * updates[i] + (1 - rho) * move() * move();
+    w += move();  // by the mean that has the first one in it
   });
 }
 
 TEST_F(OptimizerTest, Adam) {
-  optimizer::Adam(0.1, {.beta1 = 0.8, .beta2 = 0.99}).minimize(make_loss());
+  optimizer::Adam(0.1, {.beta1 = 0.8, .beta2 = 0.99, .epsilon = 0.25}).minimize(make_loss());
+  std::vector<double> m1(3), m2(3);
+  double b1 = 0.8, b2 = 0.99;
+  expect_equal_elements([&](int i, double& w, double g) {
+    m1[i] = f(0.8) * m1[i] + (1 - f(0.8)) * g;
+    m2[i] = f(0.99) * m2[i] + (1 - f(0.99)) * g * g;
+    w -= kRate * std::sqrt(1 - b2) / (1 - b1) * m1[i] / (std::sqrt(m2[i]) + 0.25);
+    if (i == 2) b1 *= f(0.8), b2 *= f(0.99);
+  });
+}
+
+TEST_F(OptimizerTest, AdamOfTwoPointXCorrectsEpsilon) {
+  optimizer::Adam(0.1, {.beta1 = 0.8, .beta2 = 0.99, .epsilon = 0.25, .corrects_epsilon = true})
+      .minimize(make_loss());
   std::vector<double> m1(3), m2(3);
   double b1 = 0.8, b2 = 0.99;
   expect_equal_elements([&](int i, double& w, double g) {
     m1[i] = f(0.8) * m1[i] + (1 - f(0.8)) * g;
     m2[i] = f(0.99) * m2[i] + (1 - f(0.99)) * g * g;
     const double correction = std::sqrt(1 - b2);
-    w -= kRate * correction / (1 - b1) * m1[i] / (std::sqrt(m2[i]) + f(1e-8) * correction);
+    w -= kRate * correction / (1 - b1) * m1[i] / (std::sqrt(m2[i]) + 0.25 * correction);
     if (i == 2) b1 *= f(0.8), b2 *= f(0.99);
   });
 }

@@ -38,11 +38,17 @@ TEST(Elementwise, XMayBeTheNarrowerOne) {
   EXPECT_THAT(numbers(out), ElementsAre(12, 6, 4, 3));
 }
 
-TEST(Elementwise, WholeNumbersDivideDownwards) {
+// 1.8.5 rounds the quotient of integers towards 0, 2.x down.
+TEST(Elementwise, WholeNumbersDivideAsTheirVersionDoes) {
   const Tensor x = longs({4}, {7, -7, 7, -7}), y = longs({4}, {2, 2, -2, -2});
+  const Attrs down = {{"rounds_down", true}};
   EXPECT_THAT(numbers(run_op("elementwise_floordiv", {{"X", x}, {"Y", y}})),
+              ElementsAre(3, -3, -3, 3));
+  EXPECT_THAT(numbers(run_op("elementwise_mod", {{"X", x}, {"Y", y}})), ElementsAre(1, -1, 1, -1));
+  EXPECT_THAT(numbers(run_op("elementwise_floordiv", {{"X", x}, {"Y", y}}, down)),
               ElementsAre(3, -4, -4, 3));
-  EXPECT_THAT(numbers(run_op("elementwise_mod", {{"X", x}, {"Y", y}})), ElementsAre(1, 1, -1, -1));
+  EXPECT_THAT(numbers(run_op("elementwise_mod", {{"X", x}, {"Y", y}}, down)),
+              ElementsAre(1, 1, -1, -1));
   EXPECT_THAT(
       numbers(run_op("elementwise_pow", {{"X", longs({2}, {3, -2})}, {"Y", longs({2}, {4, 3})}})),
       ElementsAre(81, -8));

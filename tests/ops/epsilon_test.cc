@@ -1,6 +1,6 @@
 // Where epsilon stands: under a root or beside it, before a division or after. At its usual 1e-8 no
 // test sees that, so here it is as large as what it is added to. The numbers are what PaddlePaddle
-// computes (1.8.5 in float32, but for adam: see there); it lets norms have 0.001 at most.
+// computes (1.8.5 in float32); it lets norms have 0.001 at most.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -51,16 +51,22 @@ std::vector<Update> updates() {
         .attrs = {{"epsilon", 0.5f}, {"decay", 0.75f}, {"momentum", 0.5f}, {"centered", centered}},
         .after = {{"Param", std::move(param)}, {"Moment", std::move(moment)}}};
   };
+  const auto adam = [&](bool corrects_epsilon, Numbers param) {
+    Attrs attrs = betas;
+    attrs["corrects_epsilon"] = corrects_epsilon;
+    return Update{.type = "adam",
+                  .states = {{"Moment1", kFirst}, {"Moment2", kSecond}},
+                  .scalars = rate_and_powers,
+                  .attrs = attrs,
+                  .after = {{"Param", std::move(param)},
+                            {"Moment1", {0.385, 0.22, 0.33}},
+                            {"Moment2", {0.0925, 0.21, 1.17}}}};
+  };
   return {
-      // From 2.x on epsilon is added to the corrected root, as in the article; 1.8.5 adds it to the
-      // root before the correction, which gives 0.122021, -1.181250, 1.835284.
-      {.type = "adam",
-       .states = {{"Moment1", kFirst}, {"Moment2", kSecond}},
-       .scalars = rate_and_powers,
-       .attrs = betas,
-       .after = {{"Param", {-0.003109068, -1.229056954, 1.811440349}},
-                 {"Moment1", {0.385, 0.22, 0.33}},
-                 {"Moment2", {0.0925, 0.21, 1.17}}}},
+      // 1.8.5 adds epsilon to the root before its correction, 2.x to the corrected root, as in the
+      // article (that one from 2.6.2).
+      adam(false, {0.122020946, -1.181250027, 1.835283544}),
+      adam(true, {-0.003109068, -1.229056954, 1.811440349}),
       {.type = "adagrad",
        .states = {{"Moment", kSecond}},
        .scalars = rate,
@@ -72,13 +78,13 @@ std::vector<Update> updates() {
        .attrs = {{"epsilon", 0.5f}, {"decay", 0.75f}},
        .after = {{"Param", {0.421976417, -0.869924068, 1.767431736}}},
        .takes_rows = false},
-      // With results apart from their operands: in place the original reads what it has just
-      // written, and moves by the next mean square.
+      // In place, as programs have it: the parameter moves by the mean of squared updates that has
+      // this update in it.
       {.type = "adadelta",
        .states = {{"AvgSquaredGrad", kSecond}, {"AvgSquaredUpdate", kFirst}},
        .scalars = {},
        .attrs = {{"epsilon", 0.5f}, {"rho", 0.75f}},
-       .after = {{"Param", {0.191393286, -0.470187068, 1.047910333}},
+       .after = {{"Param", {0.204744837, -0.471787045, 0.934547190}},
                  {"AvgSquaredUpdate", {0.323809534, 0.295175433, 0.376618683}}},
        .takes_rows = false},
       {.type = "adamax",

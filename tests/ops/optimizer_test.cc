@@ -79,9 +79,9 @@ Case adam() {
             const double g = n["Grad"], b1 = f(0.9f), b2 = f(0.999f);
             n["Moment1"] = b1 * n["Moment1"] + (1 - b1) * g;
             n["Moment2"] = b2 * n["Moment2"] + (1 - b2) * g * g;
-            const double mean = n["Moment1"] / (1 - n["Beta1Pow"]);
-            const double root = std::sqrt(n["Moment2"] / (1 - n["Beta2Pow"]));
-            n["Param"] -= n["LearningRate"] * mean / (root + f(1e-8f));
+            const double correction = std::sqrt(1 - n["Beta2Pow"]) / (1 - n["Beta1Pow"]);
+            n["Param"] -= n["LearningRate"] * correction * n["Moment1"] /
+                          (std::sqrt(n["Moment2"]) + f(1e-8f));
           }};
 }
 
@@ -130,11 +130,13 @@ std::vector<Case> elementwise_cases() {
            [](Numbers& n) {
              const double rho = f(0.95f), epsilon = f(1e-6f), g = n["Grad"];
              n["AvgSquaredGrad"] = rho * n["AvgSquaredGrad"] + (1 - rho) * g * g;
-             const double update =
-                 -std::sqrt((n["AvgSquaredUpdate"] + epsilon) / (n["AvgSquaredGrad"] + epsilon)) *
-                 g;
-             n["AvgSquaredUpdate"] = rho * n["AvgSquaredUpdate"] + (1 - rho) * update * update;
-             n["Param"] += update;
+             const auto update = [&] {
+               return -g * std::sqrt((n["AvgSquaredUpdate"] + epsilon) /
+                                     (n["AvgSquaredGrad"] + epsilon));
+             };
+             const double first = update();
+             n["AvgSquaredUpdate"] = rho * n["AvgSquaredUpdate"] + (1 - rho) * first * first;
+             n["Param"] += update();
            }},
       {.type = "adamax",
        .states = {"Moment", "InfNorm"},

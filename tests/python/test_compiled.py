@@ -391,7 +391,7 @@ def test_memory_of_a_loop(net, known, devices):
     assert (needed == {key: taken[key] for key in needed}) == known
     if known:
         assert sum(needed.values()) == _C.allocated_bytes() - before
-        assert 'to keep 5 passes, for the sub-block of recurrent at' in compiled.explain()
+        assert 'to keep 5 iterations, for the sub-block of recurrent at' in compiled.explain()
     else:
         assert taken['own'] > told['own']
 
