@@ -1,4 +1,5 @@
 // lstm, gru and gru_unit against the same recurrences written row by row.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -418,6 +419,25 @@ TEST(SequenceConvOfManySequences, IsThatOfAFew) {
          .gradients = {"X", "Filter", "PaddingData"},
          .attrs = {{"contextStart", start}, {"contextLength", 4}, {"paddingTrainable", true}}});
   }
+}
+
+// One row: i = 0, f = ln 3 - 1 with a bias of 1, o = 0, g = 0.5; the cell before is 2.
+TEST(LstmUnit, OneStepIsTheFormula) {
+  const Tensors out = run_op({.type = "lstm_unit",
+                              .inputs = {{"X", {doubles({1, 4}, {0, std::log(3.0) - 1, 0, 0.5})}},
+                                         {"C_prev", {doubles({1, 1}, {2})}}},
+                              .attrs = {{"forget_bias", 1.0f}}});
+  const double cell = 0.75 * 2 + 0.5 * std::tanh(0.5);
+  EXPECT_NEAR(numbers(out.at("C")[0])[0], cell, 1e-12);
+  EXPECT_NEAR(numbers(out.at("H")[0])[0], 0.5 * std::tanh(cell), 1e-12);
+}
+
+TEST(LstmUnit, GatesThatDoNotFitTheCellAreShown) {
+  const std::string what = error_of([] {
+    run_op("lstm_unit",
+           {{"X", floats({1, 6}, {1, 2, 3, 4, 5, 6})}, {"C_prev", floats({1, 2}, {1, 2})}});
+  });
+  EXPECT_THAT(what, ::testing::HasSubstr("X has shape [1, 6] and C_prev [1, 2]"));
 }
 
 }  // namespace

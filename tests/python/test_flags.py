@@ -111,6 +111,10 @@ def gpus_that_are_refused():
     return problem(lambda: fluid.Executor(fluid.CUDAPlace(0)).run(program), Exception)
 
 
+def what_a_gpu_needs():
+    return problem(lambda: fluid.Executor(fluid.CUDAPlace(0)).run(fluid.Program()), RuntimeError)
+
+
 def shares_of_a_batch():
     program = fluid.Program()
     with fluid.program_guard(program, fluid.Program()):
@@ -128,6 +132,7 @@ SEEN = {
     'FLAGS_check_passes': (False, True, passes_are_compared),
     'FLAGS_conv_winograd': (True, False, kernel_of_a_convolution),
     'FLAGS_fast_check_nan_inf': (False, True, nan_is_found),
+    'FLAGS_gpu_library': ('nowhere.so', 'elsewhere.so', what_a_gpu_needs),
     'FLAGS_init_allocated_mem': (False, True, memory_nobody_wrote),
     'FLAGS_paddle_num_threads': (1, 5, threads),
     'FLAGS_rpc_deadline': (20, 50, how_long_a_run_waits),

@@ -1,8 +1,6 @@
 """Families of layers, and layers whose arguments are not their op's."""
 import _trireme as _C
 
-from ..framework import device_guard
-
 __all__ = ['elementwise_add', 'elementwise_sub', 'elementwise_mul', 'elementwise_div',
            'elementwise_max', 'elementwise_min', 'elementwise_pow', 'elementwise_mod',
            'elementwise_floordiv', 'reduce_sum', 'reduce_mean', 'reduce_max', 'reduce_min',
@@ -12,7 +10,7 @@ __all__ = ['elementwise_add', 'elementwise_sub', 'elementwise_mul', 'elementwise
            'range', 'argmax', 'argmin', 'l2_normalize', 'pow', 'relu6', 'isfinite', 'has_inf',
            'has_nan', 'hard_sigmoid', 'scatter', 'strided_slice', 'gather_nd', 'argsort', 'cumsum',
            'huber_loss', 'bpr_loss', 'cross_entropy2', 'sequence_slice', 'sequence_enumerate',
-           'sampling_id', 'uniform_random_batch_size_like', 'logical_xor', 'log1p', 'softshrink', 'randint']
+           'sampling_id', 'uniform_random_batch_size_like', 'logical_xor']
 
 
 def _elementwise(op):
@@ -242,41 +240,3 @@ def uniform_random_batch_size_like(input, shape, dtype='float32', input_dim_idx=
 def logical_xor(x, y, out=None, name=None):
     found = _one('logical_xor', {'X': x, 'Y': y}, name=name)
     return found if out is None else _C.assign(found, out)
-
-
-def log1p(x, out=None, name=None):
-    """log(1 + x)."""
-    found = _one('log1p', {'X': x}, name=name)
-    return found if out is None else _C.assign(found, out)
-
-
-def softshrink(x, alpha=None):
-    """x moved towards 0 by alpha (0.5 where it is None), and not past it."""
-    return _one('softshrink', {'X': x}, {} if alpha is None else {'lambda': alpha})
-
-
-def randint(low, high=None, shape=None, out=None, dtype=None, device=None, stop_gradient=False, seed=0,
-            name=None):
-    """Whole numbers from low to below high; with high None, from 0 to below low."""
-    low, high = (0, low) if high is None else (low, high)
-    if low >= high:
-        raise ValueError(f'randint: low is {low} and must be below high, {high}')
-    dtype = _C.to_dtype('int64' if dtype is None else dtype)
-    if dtype not in (_C.to_dtype('int32'), _C.to_dtype('int64')):
-        raise TypeError(f'randint draws int32 or int64, not {_C.dtype_name(dtype)}')
-    if device not in (None, '', 'cpu', 'gpu'):
-        raise ValueError(f"randint: device must be 'cpu', 'gpu' or None, got {device!r}")
-    inputs, attrs = {}, {'low': low, 'high': high, 'seed': seed, 'dtype': int(dtype)}
-    if isinstance(shape, _C.Variable):
-        inputs['ShapeTensor'] = shape
-    elif any(isinstance(extent, _C.Variable) for extent in shape or ()):
-        inputs['ShapeTensorList'] = [extent if isinstance(extent, _C.Variable)
-                                     else _C.fill_constant([1], 'int64', extent) for extent in shape]
-    else:
-        attrs['shape'] = [1] if shape is None else list(shape)
-    with device_guard(device):
-        found = _one('randint', inputs, attrs, name)
-    if out is not None:
-        found = _C.assign(found, out)
-    found.stop_gradient = stop_gradient
-    return found

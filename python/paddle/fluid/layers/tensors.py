@@ -3,6 +3,8 @@ import numpy
 
 import _trireme as _C
 
+from ..framework import device_guard
+
 __all__ = ['where', 'reverse', 'diag', 'sign', 'unique', 'unique_with_counts', 'randint', 'softshrink',
            'log1p']
 
@@ -56,21 +58,25 @@ def unique_with_counts(x, dtype='int32'):
 
 def randint(low, high=None, shape=None, out=None, dtype=None, device=None, stop_gradient=False, seed=0,
             name=None):
-    """Integers from low to high (not included); without high from 0 to low. shape: numbers or variables."""
-    if device not in (None, 'cpu'):
-        raise ValueError(f'randint runs on the executor\'s place; device is {device!r}, it must be None or \'cpu\'')
-    if high is None:
-        low, high = 0, low
-    inputs, attrs = {}, {'low': low, 'high': high, 'seed': seed,
-                         'dtype': int(_C.to_dtype('int64' if dtype is None else dtype))}
+    """Whole numbers from low to below high; with high None, from 0 to below low."""
+    low, high = (0, low) if high is None else (low, high)
+    if low >= high:
+        raise ValueError(f'randint: low is {low} and must be below high, {high}')
+    dtype = _C.to_dtype('int64' if dtype is None else dtype)
+    if dtype not in (_C.to_dtype('int32'), _C.to_dtype('int64')):
+        raise TypeError(f'randint draws int32 or int64, not {_C.dtype_name(dtype)}')
+    if device not in (None, '', 'cpu', 'gpu'):
+        raise ValueError(f"randint: device must be 'cpu', 'gpu' or None, got {device!r}")
+    inputs, attrs = {}, {'low': low, 'high': high, 'seed': seed, 'dtype': int(dtype)}
     if isinstance(shape, _C.Variable):
         inputs['ShapeTensor'] = shape
-    elif shape is not None and any(isinstance(one, _C.Variable) for one in shape):
-        inputs['ShapeTensorList'] = [one if isinstance(one, _C.Variable)
-                                     else _C.fill_constant([1], 'int32', one) for one in shape]
+    elif any(isinstance(extent, _C.Variable) for extent in shape or ()):
+        inputs['ShapeTensorList'] = [extent if isinstance(extent, _C.Variable)
+                                     else _C.fill_constant([1], 'int64', extent) for extent in shape]
     else:
         attrs['shape'] = [1] if shape is None else list(shape)
-    found = _into(_one('randint', inputs, attrs, name), out)
+    with device_guard(device):
+        found = _into(_one('randint', inputs, attrs, name), out)
     found.stop_gradient = stop_gradient
     return found
 
