@@ -23,7 +23,7 @@ BUILD = os.path.join(ROOT, 'build', 'release')
 BEGIN, END = '<!-- counted by tools/count.py --write -->\n', '<!-- counted -->\n'
 
 
-# Names ------------------------------------------------------------------------------------------
+# Names.
 
 def public_names():
     """(release, module) -> names, as tools/names.txt lists them."""
@@ -95,7 +95,7 @@ def names_page(missing):
     return text
 
 
-# Operators --------------------------------------------------------------------------------------
+# Operators.
 
 def operators():
     """The rows of the op table that are no gradients: those that run, those that cannot yet."""
@@ -146,7 +146,7 @@ def operators_table():
     return '| | |\n|---|---|\n' + ''.join('| %s | %d |\n' % row for row in rows)
 
 
-# Writing down -----------------------------------------------------------------------------------
+# Writing down.
 
 def tables(missing):
     return operators_table() + '\n' + names_table(missing)

@@ -17,7 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 FLAGS = _C.list_flags()
 
 
-# What is seen with a flag as it stands: each builds what it needs anew ----------------------------
+# What is seen with a flag as it stands: each builds what it needs anew.
 
 def problem(call, *errors):
     try:
