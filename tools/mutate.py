@@ -323,7 +323,8 @@ def main():
     parser.add_argument('--list', action='store_true', help='print the mutants and run nothing')
     options = parser.parse_args()
     rooms = options.rooms.split(',')
-    targets = ['_trireme'] if rooms == ['python'] else ['all']
+    programs = {'tests_' + path.parent.name for path in (ROOT / 'tests').glob('*/*_test.cc')}
+    targets = ['_trireme'] + ([] if rooms == ['python'] else sorted(programs))
     head = prepare(targets, options.jobs)
     print('commit %s, seed %d, rooms %s' % (head[:12], options.seed, options.rooms), flush=True)
     checks = {} if options.list else unharmed(head, options.seconds)
