@@ -11,17 +11,23 @@ IMAGES = ('lenet', 'vgg16', 'resnet50')
 WINOGRAD = ('vgg16', 'resnet50')  # have convolutions of 3 x 3, which Winograd's algorithm takes
 FUSED = ('static_rnn', 'dynamic_rnn', 'gru_cells', 'words')  # PyTorch has a layer for the whole loop
 IN_CPP = ('toy', 'fit_a_line', 'mlp', 'lenet')  # in peers/torch_step.cc
+CPU = Path('/proc/cpuinfo').read_text()
 KEEPS_MEMORY = dict(MALLOC_MMAP_MAX_='0', MALLOC_TRIM_THRESHOLD_='100000000000')
 PINNED = dict(KEEPS_MEMORY, OMP_PROC_BIND='true', OMP_PLACES='cores')
 # PaddlePaddle: pinned by OpenMP, its threads would all stay on one core; and an MKL of its time asks
 # who made the processor, not what it can do: 5 stands for AVX2.
 UNPINNED = dict(KEEPS_MEMORY)
-if 'GenuineIntel' not in Path('/proc/cpuinfo').read_text():
+if 'GenuineIntel' not in CPU:
     UNPINNED['MKL_DEBUG_CPU_TYPE'] = '5'
 # It takes 500 MB to begin with otherwise.
 NO_POOL = dict(FLAGS_use_system_allocator='1')
-# One OpenMP pool: Debian's PyTorch would have a second one, of OpenBLAS.
-ONE_POOL = {'LD_LIBRARY_PATH': str(folder) for folder in Path('/usr/lib').glob('*/openblas-openmp')}
+# Debian's PyTorch: one OpenMP pool, for it would have a second one, of OpenBLAS; and OpenBLAS does not
+# know processors made after it, which it takes for very old ones.
+DEBIAN = {'LD_LIBRARY_PATH': str(folder) for folder in Path('/usr/lib').glob('*/openblas-openmp')}
+if 'avx512vl' in CPU:
+    DEBIAN['OPENBLAS_CORETYPE'] = 'SkylakeX'
+elif 'avx2' in CPU:
+    DEBIAN['OPENBLAS_CORETYPE'] = 'Haswell'
 
 
 class Peer:
@@ -63,7 +69,7 @@ def find_peers(args):
             peers.append(Peer(f'{name} {found["version"]}', kind, command, tuned, lean))
 
     scripts = ROOT / 'bench/peers'
-    look_for('torch', 'torch', [PYTHON, scripts / 'torch_step.py'], {**PINNED, **ONE_POOL}, ONE_POOL)
+    look_for('torch', 'torch', [PYTHON, scripts / 'torch_step.py'], {**PINNED, **DEBIAN}, DEBIAN)
     look_for('torch', 'torch', [TODAY, scripts / 'torch_step.py'], PINNED, {})
     look_for('jax', 'jax', [TODAY, scripts / 'jax_step.py'], PINNED, {})
     look_for('paddle', 'paddle', [TODAY, scripts / 'paddle_step.py'], UNPINNED, NO_POOL)
@@ -75,6 +81,6 @@ def find_peers(args):
         notes.append('no original: set TRIREME_ORIGINAL to a command that runs a script in it')
     if args.in_cpp:
         folder = args.program.parent
-        look_for('C++ torch', 'cpp', [folder / 'torch_step_debian'], {**PINNED, **ONE_POOL}, ONE_POOL)
+        look_for('C++ torch', 'cpp', [folder / 'torch_step_debian'], {**PINNED, **DEBIAN}, DEBIAN)
         look_for('C++ torch', 'cpp', [folder / 'torch_step_today'], PINNED, {})
     return peers, notes
