@@ -216,7 +216,7 @@ struct AdamOptions {
   Hyper beta1 = 0.9;
   Hyper beta2 = 0.999;
   double epsilon = 1e-8;
-  bool lazy_mode = false;  // a sparse gradient moves only its rows
+  bool lazy_mode = false;         // a sparse gradient moves only its rows
   bool corrects_epsilon = false;  // 2.x multiplies epsilon by sqrt(1 - beta2^step)
 };
 class Adam final : public Optimizer {
