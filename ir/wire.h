@@ -34,6 +34,9 @@ std::string take_unknown(const google::protobuf::Message& message);
 // Puts what take_unknown found back where it was, if that place still exists.
 void put_unknown(const std::string& unknown, google::protobuf::Message& into);
 
+// Attributes that the original writes with an op of this type and that mean nothing here.
+const Attrs& foreign_attributes(std::string_view type);
+
 std::shared_ptr<Program> read_program(const wire::ProgramDesc& from);
 
 void write(const Program& program, wire::ProgramDesc& to);

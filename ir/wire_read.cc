@@ -176,6 +176,10 @@ void read_op(const wire::OpDesc& from, Block& block) {
       refuse_file(cat("op ", spec.type, " has attribute ", attr.name(), " twice"));
     }
   }
+  for (const auto& [name, value] : foreign_attributes(spec.type)) {
+    const auto found = spec.attrs.find(name);
+    if (found != spec.attrs.end() && found->second == value) spec.attrs.erase(found);
+  }
   std::vector<std::string> former;
   if (const auto found = spec.attrs.find(kFormerNames); found != spec.attrs.end()) {
     const auto* pairs = std::get_if<std::vector<std::string>>(&found->second);

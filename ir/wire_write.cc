@@ -106,6 +106,8 @@ void write(const Op& op, wire::OpDesc& to) {
     for (const auto& [now, own] : op.former_names) pairs.insert(pairs.end(), {now, own});
     attrs[std::string(kFormerNames)] = pairs;
   }
+  const Attrs& foreign = foreign_attributes(op.type());
+  attrs.insert(foreign.begin(), foreign.end());
   for (const auto& [name, value] : attrs) {
     wire::OpDesc::Attr& attr = *to.add_attrs();
     attr.set_name(name);

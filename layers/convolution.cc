@@ -172,6 +172,8 @@ Var& convolve(Var& input, Convolution c) {
                  {"use_cudnn", c.use_cudnn},    {"padding_algorithm", padding.algorithm},
                  {"data_format", c.data_format}};
   if (c.transposed) attrs["output_size"] = c.output_size.value_or(Ints{});
+  // The original's conv3d_transpose takes the names of images for volumes, and no others.
+  if (c.transposed && c.spatial() == 3) attrs["data_format"] = channel_last ? "NHWC" : "NCHW";
   Var& out = helper.create_variable_for_type_inference(input.dtype());
   helper.append_op(c.type, {{"Input", input}, {"Filter", *filter}}, {{"Output", out}},
                    std::move(attrs));

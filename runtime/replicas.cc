@@ -35,7 +35,7 @@ void weighted_mean(const std::vector<Tensor*>& copies, const std::vector<double>
   for (int64_t i = 0; i < copies[0]->numel(); ++i) {
     double mean = 0;
     for (size_t r = 0; r < copies.size(); ++r) {
-      mean += 1.0 / copies.size() * static_cast<double>(copies[r]->data<T>()[i]);
+      mean += weights[r] * static_cast<double>(copies[r]->data<T>()[i]);
     }
     copies[0]->data<T>()[i] = static_cast<T>(mean);
   }

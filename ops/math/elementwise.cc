@@ -64,8 +64,8 @@ void add_division(Registry& ops, const std::string& name, const char* doc, bool 
           return;
         }
         const Expr down = floor_divide(x, y), rest = x - down * y;
-        const Expr below = logical_and(logical_not(equal(rest, 0)),
-                                       logical_xor(less(x, 0), less(y, 0)));
+        const Expr below =
+            logical_and(logical_not(equal(rest, 0)), logical_xor(less(x, 0), less(y, 0)));
         const Expr towards_zero = select(below, down + 1.0, down);
         b.out("Out") = quotient ? towards_zero : x - towards_zero * y;
       });

@@ -368,7 +368,7 @@ OpSchema& conv_row(OpSchema& row, Kind kind) {
       .at_least(1)
       .attr("dilations", std::vector<int>(spatial, 1), "steps between the elements of a window")
       .attr("data_format", three ? "NCDHW" : "NCHW", "where the channels stand")
-      .one_of(three ? std::vector<std::string>{"NCDHW", "NDHWC", "AnyLayout"}
+      .one_of(three ? std::vector<std::string>{"NCDHW", "NDHWC", "AnyLayout", "NCHW", "NHWC"}
                     : std::vector<std::string>{"NCHW", "NHWC", "AnyLayout"});
   if (kind.transposed) {
     row.attr("output_size", std::vector<int>{},

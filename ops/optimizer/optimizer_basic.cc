@@ -112,10 +112,11 @@ class AdamNumbers {
     const auto beta1_pow = static_cast<T>(scalar(k, at.beta1_pow));
     const auto beta2_pow = static_cast<T>(scalar(k, at.beta2_pow));
     const T correction = std::sqrt(1 - beta2_pow);
-    return {.beta1 = number<T>(k, at.beta1, beta1_),
-            .beta2 = number<T>(k, at.beta2, beta2_),
-            .step = static_cast<T>(scalar(k, at.rate)) * correction / (1 - beta1_pow),
-            .epsilon = number<T>(k, at.epsilon, epsilon_) * (corrects_epsilon_ ? correction : T{1})};
+    return {
+        .beta1 = number<T>(k, at.beta1, beta1_),
+        .beta2 = number<T>(k, at.beta2, beta2_),
+        .step = static_cast<T>(scalar(k, at.rate)) * correction / (1 - beta1_pow),
+        .epsilon = number<T>(k, at.epsilon, epsilon_) * (corrects_epsilon_ ? correction : T{1})};
   }
 
   // After the step: the powers may be in the memory of those that it reads.

@@ -1,5 +1,5 @@
-// row_conv: each row of a sequence with the rows after it, column by column. The sequences are those
-// of a LoD, or equally long ones of a padded batch.
+// row_conv: each row of a sequence with the rows after it, column by column. The sequences are
+// those of a LoD, or equally long ones of a padded batch.
 #include <algorithm>
 
 #include "ops/sequence/sequence_rules.h"

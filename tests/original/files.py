@@ -173,6 +173,8 @@ def write(folder):
                 np.save(os.path.join(to, 'losses.npy'), write_state(name, record, to))
             elif worth_a_model(name, record):
                 write_model(name, record, to)
+                found = run_model(name, record, to)
+                np.savez(to + '.npz', **{'out%d' % i: value for i, (value, _) in enumerate(found)})
             else:
                 continue
             written += 1
@@ -183,38 +185,49 @@ def write(folder):
     print('%d written, %d not' % (written, len(failed)))
 
 
-def _differs(name, kept, record, folder):
-    """What is wrong with what the other engine wrote; None if nothing is. kept: the original's own outputs."""
-    if name in RESUMED:
-        losses = np.load(os.path.join(folder, 'losses.npy'))
-        found = resume(name, folder)
-        return None if np.allclose(found, losses, 2e-5, 1e-7) else 'losses %s, not %s' % (found, losses)
-    for i, (value, lod) in enumerate(run_model(name, record, folder)):
-        wanted, wanted_lod = kept[0]['out/%d' % i]
-        if value.shape != wanted.shape or lod != wanted_lod:
-            return 'result %d has shape %s and lengths %s, not %s and %s' % (i, value.shape, lod, wanted.shape,
-                                                                             wanted_lod)
-        if not np.allclose(value, wanted, 2e-5, 2e-6, equal_nan=True):
-            return 'result %d is off by %g' % (i, np.abs(value.astype('float64') - wanted).max())
+def _off(found, wanted):
+    """What tells results from those that are wanted; None if nothing does."""
+    for i, (value, other) in enumerate(zip(found, wanted)):
+        if value.shape != other.shape:
+            return 'result %d has shape %s, not %s' % (i, value.shape, other.shape)
+        if not np.allclose(value, other, 2e-5, 2e-6, equal_nan=True):
+            return 'result %d is off by %g' % (i, np.abs(value.astype('float64') - other).max())
     return None
+
+
+def _judge(name, kept, record, folder):
+    """(kind, why): 'equal' to what the reader makes of its own file, 'as the writer' means it, or 'different'.
+
+    kept: the original's own files of the case, with what it computes from them.
+    """
+    if name in RESUMED:
+        losses, found = np.load(os.path.join(folder, 'losses.npy')), resume(name, folder)
+        same = np.allclose(found, losses, 2e-5, 1e-7)
+        return ('equal', '') if same else ('different', 'losses %s, not %s' % (found, losses))
+    found = [value for value, _ in run_model(name, record, folder)]
+    why = _off(found, [kept[0]['out/%d' % i][0] for i in range(len(found))])
+    if why is None:
+        return 'equal', ''
+    with np.load(folder + '.npz') as written:
+        as_meant = _off(found, [written['out%d' % i] for i in range(len(found))]) is None
+    return 'as the writer' if as_meant else 'different', why
 
 
 def check(folder):
     """Reads and runs what is in the folder, each case in a process of its own."""
     from record import in_child
-    equal, different = 0, []
+    counts = {'equal': 0, 'as the writer': 0, 'different': 0}
     kept = {name: files for group in groups.NAMES if os.path.exists(groups.files_path(group))
             for name, files in store.load(groups.files_path(group)).items()}
     for group, name, record in _all():
         if name in kept and os.path.isdir(os.path.join(folder, name)):
-            problem, error = in_child(_differs, name, kept[name], record, os.path.join(folder, name))
-            if problem or error:
-                different.append('%s/%s: %s' % (group, name, problem or error.strip().splitlines()[-1]))
-            else:
-                equal += 1
-    print('\n'.join(different))
-    print('%d equal, %d different' % (equal, len(different)))
-    return 1 if different else 0
+            judged, error = in_child(_judge, name, kept[name], record, os.path.join(folder, name))
+            kind, why = judged or ('different', error.strip().splitlines()[-1])
+            counts[kind] += 1
+            if kind != 'equal':
+                print('%s/%s: %s: %s' % (group, name, kind, why))
+    print(', '.join('%d %s' % (counts[kind], kind) for kind in ('equal', 'as the writer', 'different')))
+    return 1 if counts['different'] else 0
 
 
 def main(arguments):

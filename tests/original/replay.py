@@ -9,7 +9,7 @@ import warnings
 
 import groups
 import store
-from case import CASES, run_case  # noqa: F401
+from case import run_case
 from compare import differences
 from departures import ALLOWANCES, DEPARTURES, KNOWN_DEFECTS, NOT_BUILT
 

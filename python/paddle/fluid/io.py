@@ -122,8 +122,8 @@ def load_inference_model(dirname, executor, model_filename=None, params_filename
     return list(_C.load_inference_model(dirname, global_scope(), model_filename, params_filename))
 
 
-def save(program, model_path, protocol=4):
-    """model_path.pdparams, model_path.pdopt and model_path.pdmodel."""
+def save(program, model_path, protocol=2):
+    """model_path.pdparams, model_path.pdopt and model_path.pdmodel. Protocol 2: Python 2 reads it, too."""
     if not isinstance(protocol, int) or not 1 < protocol < 5:
         raise ValueError(f'protocol must be 2, 3 or 4, got {protocol!r}')
     assert os.path.basename(model_path), 'model_path must end in a file name, without a suffix'

@@ -4,13 +4,18 @@ import os
 import _trireme as _C
 from _trireme import global_scope
 
-from ..fluid.io import (_names, _program, load, load_program_state, load_vars, save, save_vars,  # noqa: F401
-                        set_program_state)
+from ..fluid.io import (_names, _program, load, load_program_state, load_vars, save_vars,  # noqa: F401
+                        save as _save, set_program_state)
 
 __all__ = ['save_inference_model', 'load_inference_model', 'serialize_program',
            'serialize_persistables', 'deserialize_program', 'deserialize_persistables',
            'save_to_file', 'load_from_file', 'normalize_program', 'save', 'load',
            'load_program_state', 'set_program_state', 'save_vars', 'load_vars']
+
+
+def save(program, model_path, protocol=4):
+    """model_path.pdparams, model_path.pdopt and model_path.pdmodel."""
+    _save(program, model_path, protocol)
 
 
 def save_inference_model(path_prefix, feed_vars, fetch_vars, executor, program=None,

@@ -17,7 +17,8 @@ def _resize(op, input, out_shape, scale, name, actual_shape, align_corners, alig
     if out_shape is None and scale is None and actual_shape is None:
         raise ValueError(f'{op} needs out_shape or scale')
     inputs = {'X': input}
-    attrs = {'align_corners': align_corners, 'align_mode': align_mode, 'data_layout': data_format}
+    attrs = {'align_corners': align_corners, 'align_mode': align_mode, 'data_layout': data_format,
+             'interp_method': op.partition('_')[0]}
     if actual_shape is not None:
         inputs['OutSize'] = actual_shape
     elif isinstance(out_shape, _C.Variable):
@@ -130,10 +131,10 @@ def adaptive_pool2d(input, pool_size, pool_type='max', require_index=False, name
         raise ValueError(f"pool_type is {pool_type!r}: give 'max' or 'avg'")
     if require_index and pool_type != 'max':
         raise ValueError("require_index goes with pool_type='max'")
-    if require_index:
+    if pool_type == 'max':
         outs = _C.apply('max_pool2d_with_index', {'X': input}, {'ksize': size, 'adaptive': True},
                         name, 'adaptive_pool2d')
-        return outs['Out'][0], outs['Mask'][0]
+        return (outs['Out'][0], outs['Mask'][0]) if require_index else outs['Out'][0]
     return _C.apply('pool2d', {'X': input},
                     {'pooling_type': pool_type, 'ksize': size, 'adaptive': True}, name,
                     'adaptive_pool2d')['Out'][0]

@@ -170,13 +170,17 @@ def scatter(input, index, updates, name=None, overwrite=True):
 
 def strided_slice(input, axes, starts, ends, strides):
     """Elements between starts and ends, some apart; each a list, of numbers or variables, or a variable."""
-    inputs, attrs = {'Input': input}, {'axes': list(axes)}
+    # infer_flags: -1 where a bound is known when it runs.
+    inputs, attrs = {'Input': input}, {'axes': list(axes), 'infer_flags': [1] * len(axes)}
     for what, given in (('Starts', starts), ('Ends', ends), ('Strides', strides)):
         if isinstance(given, _C.Variable):
             inputs[what + 'Tensor'] = given
+            attrs['infer_flags'] = [-1] * len(axes)
         elif any(isinstance(one, _C.Variable) for one in given):
             inputs[what + 'TensorList'] = [one if isinstance(one, _C.Variable)
                                            else _C.fill_constant([1], 'int32', one) for one in given]
+            attrs['infer_flags'] = [-1 if isinstance(one, _C.Variable) else flag
+                                    for one, flag in zip(given, attrs['infer_flags'])]
         else:
             attrs[what.lower()] = list(given)
     return _one('strided_slice', inputs, attrs)
