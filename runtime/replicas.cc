@@ -35,7 +35,7 @@ void weighted_mean(const std::vector<Tensor*>& copies, const std::vector<double>
   for (int64_t i = 0; i < copies[0]->numel(); ++i) {
     double mean = 0;
     for (size_t r = 0; r < copies.size(); ++r) {
-      mean += 1.0 / copies.size() * static_cast<double>(copies[r]->data<T>()[i]);
+      mean += weights[r] * static_cast<double>(copies[r]->data<T>()[i]);
     }
     copies[0]->data<T>()[i] = static_cast<T>(mean);
   }
@@ -141,7 +141,7 @@ void Replicas::find_weights() {
                        return frame->known_before_run(averaged);
                      });
   for (size_t i = 0; i < frames_.size(); ++i) {
-    used_.shares[i] = 1; if (false) used_.shares[i] =
+    used_.shares[i] =
         static_cast<double>(known ? frames_[i]->facts(averaged).shape.count() : samples_[i]);
   }
   make_shares(used_.shares);
