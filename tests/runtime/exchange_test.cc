@@ -53,7 +53,8 @@ TEST(SyncBatchNorm, IsStableWhereTheMeanIsLarge) {
     Var& out = layers::fc(normal, {.size = 3, .act = "softmax"});
     return layers::mean(layers::cross_entropy(out, y));
   });
-  EXPECT_LT(drift(net, 2, some(images, 6), {.sync_batch_norm = true}), 1e-2);
+  // The kept mean comes to 344, where the next float32 is 3e-5 away.
+  EXPECT_LT(drift(net, 2, some(images, 6), {.sync_batch_norm = true}), 1e-4);
 }
 
 TEST(SyncBatchNorm, ThreadsDoNotChangeABit) {
