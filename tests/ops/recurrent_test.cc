@@ -420,5 +420,17 @@ TEST(SequenceConvOfManySequences, IsThatOfAFew) {
   }
 }
 
+// Gates stand as input, forget, output, candidate; those of one number each are easy to follow.
+TEST(LstmUnit, IsOneStepOfAnLstm) {
+  const Tensors out = run_op({.type = "lstm_unit",
+                              .inputs = {{"X", {doubles({1, 4}, {0.5, -1, 2, 0.25})}},
+                                         {"C_prev", {doubles({1, 1}, {0.75})}}},
+                              .attrs = {{"forget_bias", 1.0f}}});
+  const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+  const double cell = sigmoid(0) * 0.75 + sigmoid(0.5) * std::tanh(0.25);
+  EXPECT_NEAR(numbers(out.at("C")[0])[0], cell, 1e-12);
+  EXPECT_NEAR(numbers(out.at("H")[0])[0], sigmoid(2) * std::tanh(cell), 1e-12);
+}
+
 }  // namespace
 }  // namespace trireme::testing
