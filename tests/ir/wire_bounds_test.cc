@@ -97,6 +97,12 @@ TEST(WireBounds, NamesMustBeThereAndDiffer) {
               HasSubstr("attribute a of op t has no type"));
 }
 
+// The original multiplies unknown sizes as if they were numbers, and writes what comes out.
+TEST(WireBounds, ProductsOfUnknownSizesAreUnknown) {
+  const auto program = parse_program(block_with(tensor_var("x", num(2, ~4ull) + num(2, 3))));
+  EXPECT_EQ(program->block(0).var("x").shape(), (Shape{Dim(), 3}));
+}
+
 TEST(WireBounds, ShapesAndTypesMustBeOnes) {
   std::string ten_dims;
   for (int i = 0; i < 10; ++i) ten_dims += num(2, 1);

@@ -131,6 +131,23 @@ TEST(Wire, WritingSortsSlotsAndAttributesAndKeepsVariableOrder) {
   EXPECT_FALSE(message.blocks(0).ops(0).has_is_target());
 }
 
+// Kernels of the original look these up; here they mean nothing, so programs do not hold them.
+TEST(Wire, AttributesOfTheOriginalsKernelsAreWrittenAndNotKept) {
+  const auto program = Program::create();
+  program->block(0).insert_raw_op(0, {.type = "tanh_grad"});
+  const std::string bytes = serialize(*program);
+  pb::ProgramDesc written;
+  ASSERT_TRUE(written.ParseFromString(bytes));
+  std::vector<std::string> names;
+  for (const auto& attr : written.blocks(0).ops(0).attrs()) names.push_back(attr.name());
+  EXPECT_THAT(names, ElementsAre("use_cudnn", "use_mkldnn"));
+  const auto read = parse_program(bytes);
+  EXPECT_TRUE(read->block(0).op(0).attrs().empty());
+  written.mutable_blocks(0)->mutable_ops(0)->mutable_attrs(1)->set_b(true);
+  const auto set = parse_program(written.SerializeAsString());
+  EXPECT_EQ(set->block(0).op(0).attrs().size(), 1u);  // another value than the usual one is kept
+}
+
 TEST(Wire, FieldsMayComeInAnyOrder) {
   // The canonical bytes of one variable and one op, and the same fields written backwards.
   const std::string var = text(1, "x") +

@@ -38,17 +38,15 @@ TEST(Elementwise, XMayBeTheNarrowerOne) {
   EXPECT_THAT(numbers(out), ElementsAre(12, 6, 4, 3));
 }
 
-// 1.8.5 rounds the quotient of integers towards 0, 2.x down.
-TEST(Elementwise, WholeNumbersDivideAsTheirVersionDoes) {
+TEST(Elementwise, WholeNumbersDivideTowardsZeroOrDown) {
   const Tensor x = longs({4}, {7, -7, 7, -7}), y = longs({4}, {2, 2, -2, -2});
-  const Attrs down = {{"rounds_down", true}};
-  EXPECT_THAT(numbers(run_op("elementwise_floordiv", {{"X", x}, {"Y", y}})),
-              ElementsAre(3, -3, -3, 3));
-  EXPECT_THAT(numbers(run_op("elementwise_mod", {{"X", x}, {"Y", y}})), ElementsAre(1, -1, 1, -1));
-  EXPECT_THAT(numbers(run_op("elementwise_floordiv", {{"X", x}, {"Y", y}}, down)),
-              ElementsAre(3, -4, -4, 3));
-  EXPECT_THAT(numbers(run_op("elementwise_mod", {{"X", x}, {"Y", y}}, down)),
-              ElementsAre(1, 1, -1, -1));
+  const auto divided = [&](const char* op, bool down) {
+    return numbers(run_op(op, {{"X", x}, {"Y", y}}, {{"rounds_down", down}}));
+  };
+  EXPECT_THAT(divided("elementwise_floordiv", false), ElementsAre(3, -3, -3, 3));
+  EXPECT_THAT(divided("elementwise_mod", false), ElementsAre(1, -1, 1, -1));
+  EXPECT_THAT(divided("elementwise_floordiv", true), ElementsAre(3, -4, -4, 3));
+  EXPECT_THAT(divided("elementwise_mod", true), ElementsAre(1, 1, -1, -1));
   EXPECT_THAT(
       numbers(run_op("elementwise_pow", {{"X", longs({2}, {3, -2})}, {"Y", longs({2}, {4, 3})}})),
       ElementsAre(81, -8));

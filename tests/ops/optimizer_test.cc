@@ -71,17 +71,20 @@ Case momentum(bool nesterov) {
           }};
 }
 
-Case adam() {
+Case adam(bool corrects_epsilon = false) {
   return {.type = "adam",
           .states = {"Moment1", "Moment2"},
           .scalars = {"LearningRate", "Beta1Pow", "Beta2Pow"},
-          .step = [](Numbers& n) {
+          .attrs = {{"epsilon", 0.01f}, {"corrects_epsilon", corrects_epsilon}},
+          .step = [=](Numbers& n) {
             const double g = n["Grad"], b1 = f(0.9f), b2 = f(0.999f);
             n["Moment1"] = b1 * n["Moment1"] + (1 - b1) * g;
             n["Moment2"] = b2 * n["Moment2"] + (1 - b2) * g * g;
-            const double correction = std::sqrt(1 - n["Beta2Pow"]) / (1 - n["Beta1Pow"]);
-            n["Param"] -= n["LearningRate"] * correction * n["Moment1"] /
-                          (std::sqrt(n["Moment2"]) + f(1e-8f));
+            const double mean = n["Moment1"] / (1 - n["Beta1Pow"]);
+            const double correction = std::sqrt(1 - n["Beta2Pow"]);
+            const double root = std::sqrt(n["Moment2"]) / correction;
+            const double epsilon = corrects_epsilon ? f(0.01f) : f(0.01f) / correction;
+            n["Param"] -= n["LearningRate"] * mean / (root + epsilon);
           }};
 }
 
@@ -109,6 +112,7 @@ std::vector<Case> elementwise_cases() {
       momentum(false),
       momentum(true),
       adam(),
+      adam(/*corrects_epsilon=*/true),
       {.type = "adagrad",
        .states = {"Moment"},
        .step =
@@ -130,12 +134,14 @@ std::vector<Case> elementwise_cases() {
            [](Numbers& n) {
              const double rho = f(0.95f), epsilon = f(1e-6f), g = n["Grad"];
              n["AvgSquaredGrad"] = rho * n["AvgSquaredGrad"] + (1 - rho) * g * g;
+             // The mean takes in the update that it gives; the parameter moves by the one it gives
+             // then.
              const auto update = [&] {
-               return -g * std::sqrt((n["AvgSquaredUpdate"] + epsilon) /
-                                     (n["AvgSquaredGrad"] + epsilon));
+               return -std::sqrt((n["AvgSquaredUpdate"] + epsilon) /
+                                 (n["AvgSquaredGrad"] + epsilon)) *
+                      g;
              };
-             const double first = update();
-             n["AvgSquaredUpdate"] = rho * n["AvgSquaredUpdate"] + (1 - rho) * first * first;
+             n["AvgSquaredUpdate"] = rho * n["AvgSquaredUpdate"] + (1 - rho) * update() * update();
              n["Param"] += update();
            }},
       {.type = "adamax",

@@ -291,5 +291,11 @@ TEST(RowConv, SeesAheadWithinItsSequence) {
   EXPECT_EQ(out.lod(), (Lod{{0, 2, 3}}));
 }
 
+TEST(RowConv, RowsOfAPaddedBatchSeeTheirOwn) {
+  const Tensor out = run_op(
+      "row_conv", {{"X", doubles({2, 2, 1}, {1, 2, 3, 4})}, {"Filter", doubles({2, 1}, {1, 10})}});
+  EXPECT_EQ(numbers(out), (std::vector<double>{1 + 20, 2, 3 + 40, 4}));
+}
+
 }  // namespace
 }  // namespace trireme::testing

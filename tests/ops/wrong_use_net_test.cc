@@ -47,6 +47,7 @@ TEST(WrongUse, RecurrencesAndSamplersNameTheirWidths) {
       spoiled("gru", {{"Weight", {kFlat}}}, {}, "Weight"),
       spoiled("gru_unit", {{"Weight", {kFlat}}}, {}, "Weight"),
       spoiled("lstmp", {{"ProjWeight", {kSeven}}}, {}, "ProjWeight"),
+      spoiled("lstm_unit", {{"C_prev", {kSeven}}}, {}, "C_prev [7]"),
       spoiled("row_conv", {{"Filter", {kSeven}}}, {}, "and Filter [7]"),
       spoiled("spectral_norm", {{"U", {kSeven}}}, {}, "U has shape [7] but Weight"),
       spoiled("bilinear_tensor_product", {{"Weight", {kSeven}}}, {}, "Weight has shape [7] but X"),
