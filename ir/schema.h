@@ -143,7 +143,7 @@ struct OpTraits {
   std::vector<std::string> takes;
   // Takes what every replica of a data-parallel run has computed; alone, its own.
   bool exchange = false;
-  bool once = false;  // its sub-block runs at most once
+  bool once = false;                 // its sub-block runs at most once
   std::vector<std::string> decides;  // inputs that say whether its sub-block runs
   Transfer transfer = Transfer::none;
   // A host op whose shape rule says before the run what it will leave.
