@@ -1,5 +1,5 @@
-// The documents' samples of ParallelExecutor in C++, where it is a CompiledProgram on CPU_NUM
-// devices: the same calls and names as in Python, and the same numbers
+// The documents' samples of ParallelExecutor in C++, which has no such class: a CompiledProgram on
+// CPU_NUM devices takes the same steps and gets the same numbers
 // (tests/python/test_documents_twins.py).
 #include <cstdlib>
 

