@@ -90,6 +90,7 @@ void Frame::settle(size_t index) {
 void Frame::enter_segment(size_t index) {
   const Segment& segment = plan_.segments[index];
   if (!segment.checks.empty()) check_held(segment);
+  if (!segment.reads_values.empty()) synchronize();  // they may still be on their way to the host
   if (binding_.is_bound(index)) return;
   binding_.settle_facts(index);
   placement_.plan_late(index);
