@@ -108,6 +108,8 @@ def said_by_tests():
     """What the tests of ops and layers print."""
     report = os.path.join(BUILD, 'ctest.xml')
     programs = [os.path.join(BUILD, 'tests', name) for name in ('tests_ops', 'tests_layers')]
+    if not all(map(os.path.exists, programs)):
+        raise FileNotFoundError('the C++ tests are not built, and counts are read from what they print: make build')
     made = [os.path.getmtime(path) for path in [*programs, os.path.join(BUILD, 'libtrireme.so')]]
     if not os.path.exists(report) or os.path.getmtime(report) < max(made):
         subprocess.run(['ctest', '--test-dir', BUILD, '--output-junit', 'ctest.xml',
