@@ -145,7 +145,7 @@ void bind_tensor(py::module_& m) {
           py::arg("place") = none)
       .def("_to_dlpack", [](TensorHandle& t) { return to_numpy(t.get()).attr("__dlpack__")(); })
       .def("_get_float_element",
-           [](TensorHandle& t, int64_t i) { return element_as_double(t.get(), i); })
+           [](TensorHandle& t, int64_t i) { return element_as_double(t.get().on_host(), i); })
       .def("_set_float_element", [](TensorHandle& t, int64_t i, double value) {
         const Tensor readable = t.get().on_host();
         to_numpy(readable).attr("flat")[py::int_(i)] = value;

@@ -89,6 +89,14 @@ TEST_P(WorkloadSteps, LookNothingUpAndInferNothing) {
   EXPECT_EQ(work.exe.counters().compiles, before.compiles);
 }
 
+TEST_P(WorkloadSteps, LeaveTheScopesMemoryWhereItIs) {
+  SteadyWorkload work(GetParam());
+  work.run(1);
+  const uint64_t before = work.scope.memory_epoch();
+  for (int i = 0; i < 2; ++i) work.run(1);
+  EXPECT_EQ(work.scope.memory_epoch(), before);
+}
+
 TEST_P(WorkloadSteps, NeedLittleMoreThanLivesAtOnce) {
   SteadyWorkload work(GetParam());
   work.run(1);
