@@ -84,7 +84,7 @@ def main():
     assert np.array_equal(estimates, trained)
     print('the loaded model answers as the trained one')
     for estimate, outcome in list(zip(estimates, outcomes))[:3]:
-        print('a patient with %3d: estimated %3d' % (outcome, estimate))
+        print('a patient with %3d: estimated %3d' % (outcome.item(), estimate.item()))
     print('always the mean: rmse %.2f' % rmse(training[1].mean(), outcomes))
     print('least squares: rmse %.2f' % rmse(least_squares(training, patients), outcomes))
     print('held-out rmse %.2f' % rmse(estimates, outcomes))

@@ -117,8 +117,8 @@ def reviews(count, seed):
                 balance = 0.5 * np.sign(balance) if link == 'but' else balance
             pleased, negated = chance.rand(2) < [0.5, 0.4]
             opinions = PRAISE if pleased != negated else BLAME
-            words += ['the', TOPICS[chance.randint(len(TOPICS))], 'is'] + ['not'] * negated
-            words += ['really'] * (chance.rand() < 0.3) + [opinions[chance.randint(len(opinions))]]
+            words += ['the', TOPICS[chance.randint(len(TOPICS))], 'is'] + ['not'] * int(negated)
+            words += ['really'] * int(chance.rand() < 0.3) + [opinions[chance.randint(len(opinions))]]
             balance += 1 if pleased else -1
         if balance:  # one that is neither good nor bad is thrown away
             made[tuple(words)] = int(balance > 0)
@@ -159,7 +159,7 @@ def role_sentences(count, seed):
         return choices[chance.randint(len(choices))]
 
     def somebody():
-        return ['the'] + [pick(KINDS['quality'])] * (chance.rand() < 0.3) + [pick(PEOPLE)]
+        return ['the'] + [pick(KINDS['quality'])] * int(chance.rand() < 0.3) + [pick(PEOPLE)]
 
     def predicate(verb):
         """The phrases of verb number verb, and the role in which it sees the subject before it."""
