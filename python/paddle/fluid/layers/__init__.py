@@ -24,15 +24,17 @@ from _trireme import (
 
 from . import control_flow, detection, generated, io, learning_rate_scheduler, math_op_patch, utils
 from . import decoder as _decoder  # before rnn's function takes the name of its module
-from . import more as _more
 from . import structured as _structured
 from . import tensors as _tensors
 from .control_flow import *
 from .decoder import *
+from .elementwise import *
 from .images import *
 from .io import *
-from .more import *
+from .losses import *
+from .reduction import *
 from .rnn import *
+from .sequences import *
 from .structured import *
 from .tensors import *
 

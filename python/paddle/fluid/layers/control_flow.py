@@ -7,7 +7,7 @@ from _trireme import (Assert, Print, array_length, array_read, array_to_lod_tens
                       max_sequence_len, merge_lod_tensor, reorder_lod_tensor_by_rank,
                       shrink_memory, split_lod_tensor)
 
-from .more import equal, greater_equal, greater_than, less_equal, less_than, not_equal
+from .elementwise import equal, greater_equal, greater_than, less_equal, less_than, not_equal
 from .utils import assert_same_structure, flatten, pack_sequence_as
 
 __all__ = ['While', 'Switch', 'increment', 'array_write', 'create_array', 'less_than', 'less_equal',

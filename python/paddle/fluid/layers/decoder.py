@@ -7,8 +7,10 @@ import numpy
 import _trireme as _C
 
 from .control_flow import While, equal, less_equal
-from .more import elementwise_floordiv, elementwise_mod, range as range_layer, reduce_all
+from .elementwise import elementwise_floordiv, elementwise_mod
+from .reduction import reduce_all
 from .rnn import keep_where, transpose_batch_time
+from .tensors import range as range_layer
 from .utils import flatten, map_structure
 
 __all__ = ['Decoder', 'BeamSearchDecoder', 'dynamic_decode']

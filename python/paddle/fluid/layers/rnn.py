@@ -7,7 +7,7 @@ import functools
 import _trireme as _C
 
 from .control_flow import StaticRNN
-from .more import sequence_mask
+from .sequences import sequence_mask
 from .utils import (assert_same_structure, flatten, in_form_of, is_sequence, map_structure,
                     pack_sequence_as)
 

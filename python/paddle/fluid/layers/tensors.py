@@ -4,13 +4,11 @@ import numpy
 import _trireme as _C
 
 from ..framework import device_guard
+from .apply import one
 
-__all__ = ['where', 'reverse', 'diag', 'sign', 'unique', 'unique_with_counts', 'randint', 'softshrink',
-           'log1p']
-
-
-def _one(op, inputs, attrs=None, name=None):
-    return _C.apply(op, inputs, attrs or {}, name, op)['Out'][0]
+__all__ = ['where', 'reverse', 'diag', 'sign', 'unique', 'unique_with_counts', 'randint',
+           'softshrink', 'log1p', 'zeros', 'ones', 'range', 'unstack', 'scatter', 'gather_nd',
+           'strided_slice', 'sampling_id', 'uniform_random_batch_size_like']
 
 
 def _into(found, out):
@@ -29,17 +27,17 @@ def where(condition):
 
 def reverse(x, axis):
     """x with the order along one dimension, or several, turned round."""
-    return _one('reverse', {'X': x}, {'axis': [axis] if isinstance(axis, int) else list(axis)})
+    return one('reverse', {'X': x}, {'axis': [axis] if isinstance(axis, int) else list(axis)})
 
 
 def diag(diagonal):
     """A square matrix with diagonal, a variable or an array, on its diagonal."""
-    return _one('diag', {'Diagonal': _tensor(diagonal)})
+    return one('diag', {'Diagonal': _tensor(diagonal)})
 
 
 def sign(x):
     """-1, 0 or 1 for every element of a variable or an array."""
-    return _one('sign', {'X': _tensor(x)})
+    return one('sign', {'X': _tensor(x)})
 
 
 def unique(x, dtype='int32'):
@@ -76,16 +74,86 @@ def randint(low, high=None, shape=None, out=None, dtype=None, device=None, stop_
     else:
         attrs['shape'] = [1] if shape is None else list(shape)
     with device_guard(device):
-        found = _into(_one('randint', inputs, attrs, name), out)
+        found = _into(one('randint', inputs, attrs, name), out)
     found.stop_gradient = stop_gradient
     return found
 
 
 def softshrink(x, alpha=None):
     """x moved towards 0 by alpha (0.5 when none is given), and not past it."""
-    return _one('softshrink', {'X': x}, {} if alpha is None else {'lambda': alpha})
+    return one('softshrink', {'X': x}, {} if alpha is None else {'lambda': alpha})
 
 
 def log1p(x, out=None, name=None):
     """log(1 + x)."""
-    return _into(_one('log1p', {'X': x}, name=name), out)
+    return _into(one('log1p', {'X': x}, name=name), out)
+
+
+def zeros(shape, dtype, force_cpu=False, name=None):
+    return _C.fill_constant(shape, dtype, 0.0, force_cpu, None, name)
+
+
+def ones(shape, dtype, force_cpu=False, name=None):
+    return _C.fill_constant(shape, dtype, 1.0, force_cpu, None, name)
+
+
+def range(start, end, step, dtype, name=None):
+    """Numbers from start to end (not included) by step."""
+    def operand(value):
+        if isinstance(value, _C.Variable):
+            return value if value.dtype == _C.to_dtype(dtype) else _C.cast(value, dtype)
+        return _C.fill_constant([1], dtype, value)
+    return one('range', {'Start': operand(start), 'End': operand(end), 'Step': operand(step)},
+               name=name)
+
+
+def unstack(x, axis=0, num=None):
+    if num is None:
+        num = x.shape[axis]
+        if num < 0:
+            raise ValueError(f'unstack needs num: dimension {axis} of {x.name} is unknown')
+    return _C.apply('unstack', {'X': x}, {'axis': axis, 'num': num}, out_counts={'Y': num})['Y']
+
+
+def scatter(input, index, updates, name=None, overwrite=True):
+    return one('scatter', {'X': input, 'Ids': index, 'Updates': updates},
+               {'overwrite': overwrite}, name)
+
+
+def gather_nd(input, index, name=None):
+    return one('gather_nd', {'X': input, 'Index': index}, name=name)
+
+
+def strided_slice(input, axes, starts, ends, strides):
+    """Elements between starts and ends, some apart; each a list, of numbers or variables, or a variable."""
+    # infer_flags: -1 where a bound is known when it runs.
+    inputs, attrs = {'Input': input}, {'axes': list(axes), 'infer_flags': [1] * len(axes)}
+    for what, given in (('Starts', starts), ('Ends', ends), ('Strides', strides)):
+        if isinstance(given, _C.Variable):
+            inputs[what + 'Tensor'] = given
+            attrs['infer_flags'] = [-1] * len(axes)
+        elif any(isinstance(one, _C.Variable) for one in given):
+            inputs[what + 'TensorList'] = [one if isinstance(one, _C.Variable)
+                                           else _C.fill_constant([1], 'int32', one) for one in given]
+            attrs['infer_flags'] = [-1 if isinstance(one, _C.Variable) else flag
+                                    for one, flag in zip(given, attrs['infer_flags'])]
+        else:
+            attrs[what.lower()] = list(given)
+    return one('strided_slice', inputs, attrs)
+
+
+def sampling_id(x, min=0.0, max=1.0, seed=0, dtype='float32'):
+    """A class for each row, drawn by the row's probabilities: int64, as embeddings take it.
+
+    The default of dtype is the original's, whose result was int64 all the same; another type is
+    cast to.
+    """
+    ids = one('sampling_id', {'X': x}, dict(min=min, max=max, seed=seed))
+    return ids if _C.to_dtype(dtype) in (ids.dtype, _C.to_dtype('float32')) else _C.cast(ids, dtype)
+
+
+def uniform_random_batch_size_like(input, shape, dtype='float32', input_dim_idx=0, output_dim_idx=0,
+                                   min=-1.0, max=1.0, seed=0):
+    return one('uniform_random_batch_size_like', {'Input': input},
+               dict(min=min, max=max, seed=seed, shape=list(shape), dtype=int(_C.to_dtype(dtype)),
+                    input_dim_idx=input_dim_idx, output_dim_idx=output_dim_idx))
