@@ -16,13 +16,13 @@ class Queue;  // core/device.h
 
 // What the members of a group do together. All of them prepare the same ones.
 struct Collective {
-  enum class Kind { all_reduce, reduce, broadcast, all_gather, reduce_scatter, barrier };
+  enum class Kind { all_reduce, reduce, broadcast, all_gather, gather, reduce_scatter, barrier };
   enum class Op { sum, product, max, min };
 
   Kind kind = Kind::all_reduce;
   DType dtype = DType::float32;
   Op op = Op::sum;
-  int root = 0;  // of broadcast and reduce
+  int root = 0;  // of broadcast, reduce and gather
   // Names it: equal on every member and no other collective's of the group. Errors show it.
   std::string tag;
   // From the moment a member starts it until it has ended for that member; then an IoError names
@@ -31,8 +31,9 @@ struct Collective {
 };
 
 // One member's share of one run: `count` elements given and, in place or elsewhere, the result.
-// all_gather: `out` takes what all members give, in their order. reduce_scatter: `in` holds a part
-// for every member, `out` takes this member's.
+// all_gather and gather: `out` takes what all members give, in their order; shares may be unequal.
+// reduce_scatter: `in` holds a part for every member, `out`, which is elsewhere, takes this
+// member's. Of these three a run has one piece. Who takes no result has no `out`.
 struct Piece {
   const void* in = nullptr;
   void* out = nullptr;
@@ -41,7 +42,7 @@ struct Piece {
 
 struct Exchanged {
   std::span<const Piece> pieces;  // several buffers of one collective: a bucket that is not one
-  // all_gather of unequal shares: elements by member. Empty: all give as many.
+  // all_gather and gather of unequal shares: elements by member. Empty: all give as many.
   std::span<const int64_t> counts = {};
   Queue* queue = nullptr;  // pieces lie on a device: after what this queue holds, and before more
 };

@@ -1,4 +1,5 @@
-// Deals a training graph out: forward and backward to every replica, the update to one.
+// Orders a training graph for replicas: what each computes from its share of the batch, the sums of
+// gradients over all of them, the update.
 #include "compile/data_parallel.h"
 
 #include <algorithm>
@@ -6,13 +7,14 @@
 #include <set>
 
 #include "core/text.h"
+#include "ir/body.h"
 
 namespace trireme {
 namespace {
 
 constexpr int kLossGradientRole = op_role::kBackward | op_role::kLoss;
 
-bool runs_once(const Node& node) {
+bool updates(const Node& node) {
   return (node.origin->role & (op_role::kOptimize | op_role::kLrSched)) != 0;
 }
 
@@ -21,210 +23,229 @@ const OpTraits& traits_of(const Origin& origin) {
   return origin.row ? origin.row->trait() : kNone;
 }
 
-bool linear(const Origin& origin) { return traits_of(origin).linear; }
-
-// Of a gradient's loop or branch, the first op that is not linear. What computes forward values
-// again stands there too.
-std::shared_ptr<const Origin> nonlinear_inside(const Node& node) {
-  for (const Region& region : node.regions) {
-    for (const Node& inner : region.graph->nodes) {
-      const Origin& origin = *inner.origin;
-      const bool backward = (origin.role & op_role::kBackward) != 0 && origin.recompute.empty();
-      if (backward && !linear(origin)) return inner.origin;
-      if (auto found = nonlinear_inside(inner)) return found;
+// Replicas meet between instructions of the whole program; those of a loop or branch have no
+// common place: not for values they exchange, not for gradients that an update would take.
+void refuse_inner_exchanges(const Graph& graph, bool inner) {
+  for (const Node& node : graph.nodes) {
+    const bool updated = node.origin && node.origin->role == op_role::kOptimize;
+    if (inner && (updated || node.schema->trait().exchange != Exchange::none)) {
+      throw Error(ErrorKind::unimplemented,
+                  cat(node.origin->op_type,
+                      " inside a loop or branch cannot take what other devices computed"))
+          .at(node.origin->line)
+          .fix("move it out of the block, or run without with_data_parallel");
     }
+    for (const Region& region : node.regions) refuse_inner_exchanges(*region.graph, true);
   }
-  return nullptr;
 }
 
-class Cutter {
+class ReplicaMaker {
  public:
-  Cutter(Graph graph, LossGradient loss_gradient)
-      : whole_(std::move(graph)), loss_gradient_(loss_gradient) {}
+  ReplicaMaker(Graph& graph, LossGradient loss_gradient)
+      : graph_(graph), loss_gradient_(loss_gradient) {}
 
-  ParallelGraphs run() {
-    // Both halves keep the whole graph's value numbers: only nodes are dealt out.
-    cut_.replica.values = whole_.values;
-    cut_.update.values = whole_.values;
-    once_.assign(whole_.values.size(), false);
-    for (const Node& node : whole_.nodes) {
-      if (!runs_once(node)) continue;
-      any_once_ = true;
-      for (int value : node.outs) {
-        if (value >= 0) once_[value] = true;
-      }
+  ReplicaFeeds run() {
+    refuse_inner_exchanges(graph_, false);
+    of_update_.assign(graph_.values.size(), false);
+    for (const auto& state : graph_.states) entries_.insert(state.entry);
+    std::vector<Node> nodes = std::move(graph_.nodes), update;
+    graph_.nodes.clear();
+    for (Value& value : graph_.values) value.node = -1;
+    for (const Node& node : nodes) note_update(node);
+    for (Node& node : nodes) {
+      updates(node) ? update.push_back(std::move(node)) : take_part(std::move(node));
     }
-    cut_.replica.feeds = whole_.feeds;
-    cut_.replica.replicated = true;
-    deal_nodes();
-    deal_states();
-    deal_fetches();
-    return std::move(cut_);
+    for (const Node& node : update) find_crossing(node);
+    if (!update.empty()) sum_gradients();
+    for (Node& node : update) {
+      map_operands(node, [this](int value) { return now(value); });
+      append(std::move(node));
+    }
+    for (auto& fetch : graph_.fetches) fetch.value = now(fetch.value);
+    for (auto& state : graph_.states) {
+      if (state.exit >= 0 && state.exit != state.entry) state.exit = now(state.exit);
+    }
+    for (const auto& state : graph_.states) {
+      const bool written = state.exit >= 0 && state.exit != state.entry;
+      if (written && !of_update(state.exit)) feeds_.own_states.push_back(state.name);
+    }
+    graph_.replicated = true;
+    return std::move(feeds_);
   }
 
  private:
-  void deal_nodes() {
-    for (Node& node : whole_.nodes) {
-      if (runs_once(node)) {
-        for (int value : node.ins) {
-          if (value >= 0 && !once_[value]) cross(value, node);
-        }
-        cut_.update.nodes.push_back(std::move(node));
-        continue;
-      }
-      for (int value : node.ins) {
-        if (value < 0 || !once_[value]) continue;
-        throw Error(ErrorKind::unimplemented,
-                    cat(node.origin->op_type, " in the forward part reads ",
-                        whole_.values[value].info.name, ", which the update part computes once"))
-            .at(node.origin->line)
-            .fix("compute it by ops outside the optimizer and the learning-rate schedule");
-      }
-      if (node.origin->role == kLossGradientRole && traits_of(*node.origin).fills) {
-        replace_loss_gradient(node);
-        continue;
-      }
-      note_mean(node);
-      follow_gradients(node);
-      cut_.replica.nodes.push_back(std::move(node));
-    }
-    for (int feed : cut_.passed) cut_.update.feeds.push_back(whole_.feeds[feed]);
-    renumber(cut_.replica);
-    renumber(cut_.update);
-  }
-
-  static void renumber(Graph& graph) {
-    for (Value& value : graph.values) value.node = -1;
-    for (size_t n = 0; n < graph.nodes.size(); ++n) {
-      for (int value : graph.nodes[n].outs) {
-        if (value >= 0) graph.values[value].node = static_cast<int>(n);
-      }
+  void note_update(const Node& node) {
+    if (!updates(node)) return;
+    origin_ = node.origin;
+    for (int value : node.outs) {
+      if (value >= 0) of_update_[static_cast<size_t>(value)] = true;
     }
   }
 
-  // The loss gradient is 1 on one device; here each replica is given its own.
-  void replace_loss_gradient(const Node& node) {
+  // The loss gradient may be a value of its own and, where the update reads it, summed.
+  int now(int value) const {
+    const auto found = stands_for_.find(value);
+    return found == stands_for_.end() ? value : now(found->second);
+  }
+
+  bool of_update(int value) const {
+    return static_cast<size_t>(value) < of_update_.size() && of_update_[static_cast<size_t>(value)];
+  }
+
+  // Forward and backward, on a share of the batch.
+  void take_part(Node node) {
+    for (int value : node.ins) {
+      if (value < 0 || !of_update(value)) continue;
+      throw Error(ErrorKind::unimplemented,
+                  cat(node.origin->op_type, " in the forward part reads ",
+                      graph_.values[value].info.name, ", which the update part computes once"))
+          .at(node.origin->line)
+          .fix("compute it by ops outside the optimizer and the learning-rate schedule");
+    }
+    map_operands(node, [this](int value) { return now(value); });
+    const bool loss_op = node.origin->role == (op_role::kForward | op_role::kLoss);
+    if (loss_op && traits_of(*node.origin).averages && feeds_.averaged_value < 0) {
+      feeds_.averaged_value = node.ins.front();
+    }
+    if (node.origin->role == kLossGradientRole && traits_of(*node.origin).fills) {
+      weigh_loss(std::move(node));
+    } else {
+      append(std::move(node));
+    }
+  }
+
+  // The loss gradient is 1 on one device; here each replica has its own.
+  void weigh_loss(Node node) {
     const int value = node.outs.front();
-    cut_.loss_grad_name = whole_.values[value].info.name;
-    const auto fed = std::find_if(whole_.feeds.begin(), whole_.feeds.end(), [&](const auto& feed) {
-      return feed.name == cut_.loss_grad_name;
-    });
+    const std::string name = graph_.values[value].info.name;
     if (loss_gradient_ == LossGradient::fed) {
-      if (fed == whole_.feeds.end()) {
-        throw Error(
-            cat("gradient_scale_strategy is Customized, but ", cut_.loss_grad_name, " is not fed"))
-            .fix(cat("feed '", cut_.loss_grad_name, "': one value per device"));
+      const auto fed = std::find_if(graph_.feeds.begin(), graph_.feeds.end(),
+                                    [&](const auto& feed) { return feed.name == name; });
+      if (fed == graph_.feeds.end()) {
+        throw Error(cat("gradient_scale_strategy is Customized, but ", name, " is not fed"))
+            .fix(cat("feed '", name, "': one value per device"));
       }
-      // Readers of the replaced op read the feed.
       stands_for_[value] = fed->value;
       return;
     }
-    of_gradient_.insert(value);
-    cut_.loss_weight_feed = static_cast<int>(cut_.replica.feeds.size());
-    cut_.replica.feeds.push_back({cut_.loss_grad_name, value});
-  }
-
-  void follow_gradients(const Node& node) {
-    const bool reached = std::any_of(node.ins.begin(), node.ins.end(),
-                                     [&](int value) { return of_gradient_.contains(value); });
-    if (!reached) return;
-    of_gradient_.insert(node.outs.begin(), node.outs.end());
-    of_gradient_.erase(-1);
-    if (cut_.nonlinear) return;
-    cut_.nonlinear = linear(*node.origin) ? nonlinear_inside(node) : node.origin;
-  }
-
-  void note_mean(Node& node) {
-    for (int& value : node.ins) {
-      if (const auto it = stands_for_.find(value); it != stands_for_.end()) value = it->second;
-    }
-    const bool loss_op = node.origin->role == (op_role::kForward | op_role::kLoss);
-    if (loss_op && traits_of(*node.origin).averages && cut_.averaged_value < 0) {
-      cut_.averaged_value = node.ins.front();
-    }
-  }
-
-  // A value that replicas compute and the update reads: a gradient, or a state (read from the
-  // scope).
-  void cross(int value, const Node& reader) {
-    if (is_entry(value) || crossed_.contains(value)) return;
-    for (size_t i = 0; i < whole_.feeds.size(); ++i) {
-      if (whole_.feeds[i].value != value) continue;
-      if (std::find(cut_.passed.begin(), cut_.passed.end(), i) == cut_.passed.end())
-        cut_.passed.push_back(static_cast<int>(i));
+    if (loss_gradient_ == LossGradient::weighted && feeds_.averaged_value >= 0 && is_late()) {
+      graph_.origin = node.origin;
+      append(std::move(node));
+      const int weighted = (Expr(&graph_, value) * share_of(feeds_.averaged_value)).id();
+      graph_.values[weighted].info.name = name;
+      stands_for_[value] = weighted;
       return;
     }
-    const ValueInfo& info = whole_.values[value].info;
-    const bool gradient = info.name.find(kGradSuffix) != std::string::npos;
-    if (!gradient) {
-      throw Error(ErrorKind::unimplemented,
-                  cat(reader.origin->op_type, " of the update part reads ",
-                      info.name.empty() ? "a value" : info.name,
-                      ", which every replica computes for itself and which is no gradient"))
-          .at(reader.origin->line)
-          .fix("run this program without with_data_parallel");
-    }
-    crossed_.insert(value);
-    cut_.replica.kept.push_back(value);
-    cut_.update.feeds.push_back({info.name, value});
-    ++cut_.gradients;
+    feeds_.loss_weight = static_cast<int>(graph_.feeds.size());
+    graph_.feeds.push_back({name, value});
   }
 
-  bool is_entry(int value) const {
-    return std::any_of(whole_.states.begin(), whole_.states.end(),
-                       [&](const auto& state) { return state.entry == value; });
+  // Behind a loop, or where shapes follow from values, sizes may be known only when the run is
+  // there.
+  bool is_late() const {
+    return std::any_of(graph_.nodes.begin(), graph_.nodes.end(), [](const Node& node) {
+      const OpTraits& trait = node.schema->trait();
+      return (trait.host && !trait.inferred_ahead) || !trait.reads_values.empty() ||
+             !node.regions.empty();
+    });
   }
 
-  void deal_states() {
-    const auto reads = [](const Graph& graph, int value) {
-      for (const Node& node : graph.nodes) {
-        if (std::find(node.ins.begin(), node.ins.end(), value) != node.ins.end()) return true;
+  Expr share_of(int value) {
+    const Expr x(&graph_, value);
+    std::vector<int> axes(static_cast<size_t>(x.rank()));
+    for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int>(i);
+    const Expr count = reduce_sum(full_like(x, 1.0), axes);
+    return count / emit("p.sum_replicas", {count});
+  }
+
+  // Values that replicas compute and the update reads: gradients, or states (read from the scope).
+  void find_crossing(const Node& node) {
+    for (int value : node.ins) {
+      if (value < 0 || of_update(value) || entries_.contains(value)) continue;
+      const int read = now(value);
+      const auto feed = std::find_if(graph_.feeds.begin(), graph_.feeds.end(),
+                                     [&](const auto& fed) { return fed.value == read; });
+      if (feed != graph_.feeds.end()) {
+        const int number = static_cast<int>(feed - graph_.feeds.begin());
+        if (std::find(feeds_.common.begin(), feeds_.common.end(), number) == feeds_.common.end())
+          feeds_.common.push_back(number);
+        continue;
       }
-      return false;
-    };
-    for (const auto& state : whole_.states) {
-      const bool written = state.exit >= 0 && state.exit != state.entry;
-      const bool written_once = written && once_[state.exit];
-      const auto add = [&](Graph& graph, bool writes) {
-        const bool read = state.entry >= 0 && (reads(graph, state.entry) || fetched(state.entry));
-        if (!read && !writes) return;
-        graph.states.push_back({state.name, state.entry, writes ? state.exit : state.entry});
-      };
-      add(cut_.replica, written && !written_once);
-      add(cut_.update, written_once);
+      const ValueInfo& info = graph_.values[read].info;
+      if (info.name.find(kGradSuffix) == std::string::npos) {
+        throw Error(ErrorKind::unimplemented,
+                    cat(node.origin->op_type, " of the update part reads ",
+                        info.name.empty() ? "a value" : info.name,
+                        ", which every replica computes for itself and which is no gradient"))
+            .at(node.origin->line)
+            .fix("run this program without with_data_parallel");
+      }
+      if (met_.insert(read).second) gradients_.push_back(read);
     }
   }
 
-  bool fetched(int value) const {
-    return std::any_of(whole_.fetches.begin(), whole_.fetches.end(),
-                       [&](const auto& fetch) { return fetch.value == value; });
-  }
-
-  void deal_fetches() {
-    for (const auto& fetch : whole_.fetches) {
-      int value = fetch.value;
-      if (const auto it = stands_for_.find(value); it != stands_for_.end()) value = it->second;
-      const bool once = once_[value] || crossed_.contains(value);
-      Graph& graph = once ? cut_.update : cut_.replica;
-      cut_.fetches.push_back({fetch.name, once, static_cast<int>(graph.fetches.size())});
-      graph.fetches.push_back({fetch.name, value});
+  // Where there are none, replicas still meet before the update.
+  void sum_gradients() {
+    for (int value : gradients_) {
+      const bool rows = graph_.values[value].info.type == VarType::selected_rows;
+      if (rows) add_sum("p.sum_row_gradients", {value});
+    }
+    for (int value : gradients_) {
+      if (graph_.values[value].info.type != VarType::selected_rows) {
+        add_sum("p.sum_gradients", {value});
+      }
+    }
+    if (graph_.nodes.empty() || graph_.nodes.back().schema->type() != "p.sum_gradients") {
+      add_sum("p.sum_gradients", {});
     }
   }
 
-  Graph whole_;
-  LossGradient loss_gradient_;
-  ParallelGraphs cut_;
-  std::vector<bool> once_;
-  bool any_once_ = false;
-  std::set<int> crossed_;
-  std::set<int> of_gradient_;  // values that depend on the loss gradient
-  std::map<int, int> stands_for_;
+  void add_sum(std::string_view primitive, const std::vector<int>& values) {
+    Node sum;
+    sum.schema = &op_table().get(primitive);
+    sum.attrs = std::make_shared<Attrs>();
+    sum.ins = values;
+    sum.origin = origin_;
+    for (int value : values) {
+      const int node = graph_.values[value].node;
+      if (node >= 0) sum.origin = graph_.nodes[node].origin;
+      const int summed = graph_.add_value(graph_.values[value].info);
+      if (graph_.values[value].info.type == VarType::selected_rows) {
+        graph_.values[summed].info.shape[0] = Dim();
+      } else {
+        sum.shared.emplace_back(static_cast<int>(sum.outs.size()),
+                                static_cast<int>(sum.outs.size()));
+      }
+      sum.outs.push_back(summed);
+      stands_for_[value] = summed;
+    }
+    sum.in_counts = {static_cast<int>(values.size())};
+    sum.out_counts = {static_cast<int>(values.size())};
+    append(std::move(sum));
+  }
+
+  void append(Node node) {
+    for (int value : node.outs) {
+      if (value >= 0) graph_.values[value].node = static_cast<int>(graph_.nodes.size());
+    }
+    graph_.nodes.push_back(std::move(node));
+  }
+
+  Graph& graph_;
+  const LossGradient loss_gradient_;
+  ReplicaFeeds feeds_;
+  std::shared_ptr<const Origin> origin_;  // of the update's last op
+  std::vector<bool> of_update_;           // by value
+  std::set<int> entries_;                 // of states
+  std::vector<int> gradients_;            // as the update reads them
+  std::set<int> met_;                     // the same
+  std::map<int, int> stands_for_;         // what is read in place of a value
 };
 
 }  // namespace
 
-ParallelGraphs cut_for_data_parallel(Graph graph, LossGradient loss_gradient) {
-  return Cutter(std::move(graph), loss_gradient).run();
+ReplicaFeeds make_replica(Graph& graph, LossGradient loss_gradient) {
+  return ReplicaMaker(graph, loss_gradient).run();
 }
 
 }  // namespace trireme

@@ -1,8 +1,7 @@
-// Cuts a training graph in two: what every replica runs on its share of the batch, and what runs
-// once on the summed gradients.
+// Makes a training graph one replica's: the loss has the weight of its share, gradients are summed
+// over all replicas, and the update stands behind the sums.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,38 +9,26 @@
 
 namespace trireme {
 
-struct ParallelGraphs {
-  Graph replica;  // forward and backward
-  Graph update;   // learning rate, clip, regularize, optimize; empty for inference
-  // Gradients: replica.kept[i] of all replicas, summed in replica order, is update.feeds[i].
-  size_t gradients = 0;
-  // update.feeds[gradients + i] is the user's feed passed[i], equal on all replicas.
-  std::vector<int> passed;
-  // The replica's feed that takes the weight of its share of the loss: -1 when there is no backward
-  // part, or when the caller feeds the loss gradient.
-  int loss_weight_feed = -1;
-  // The value whose element count decides the weight (what the loss is the mean of); -1: samples.
-  int averaged_value = -1;
-  std::string loss_grad_name;
-  // The first op on the gradients' way that is not linear in them, as error_clip's is: the loss
-  // weights must be right before the run, not made right after it. Null: there is none.
-  std::shared_ptr<const Origin> nonlinear;
-  // Where each fetch of the uncut graph comes from.
-  struct Fetch {
-    std::string name;
-    bool once = false;  // equal on every replica: from the update part
-    int index = 0;      // among the fetches of that part
-  };
-  std::vector<Fetch> fetches;
-};
-
 enum class LossGradient {
   weighted,  // each replica's share of what the loss averages over: the sum equals one device
   one,
   fed,  // the caller feeds <loss>@GRAD, one value per replica
 };
 
+// Beside the graph: what whoever runs the replicas gives them.
+struct ReplicaFeeds {
+  // The feed that takes the weight of a replica's share of the loss: -1 where there is no backward
+  // part, the caller feeds the loss gradient, or the replicas find the weight while they run.
+  int loss_weight = -1;
+  // What the loss is the mean of: its elements decide the weight; -1: samples do.
+  int averaged_value = -1;
+  // The user's feeds that the update reads: equal on all replicas.
+  std::vector<int> common;
+  // What replicas write for themselves and the program keeps: batch norm statistics, counters.
+  std::vector<std::string> own_states;
+};
+
 // `graph` as lowered from the whole program, before passes.
-ParallelGraphs cut_for_data_parallel(Graph graph, LossGradient loss_gradient);
+ReplicaFeeds make_replica(Graph& graph, LossGradient loss_gradient);
 
 }  // namespace trireme

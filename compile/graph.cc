@@ -144,6 +144,22 @@ bool is_barrier(const Node& node) {
          !node.shared.empty();
 }
 
+void map_operands(Node& node, const std::function<int(int)>& map) {
+  const auto take = [&](int& value) {
+    if (value >= 0) value = map(value);
+  };
+  for (int& value : node.ins) take(value);
+  for (Region& region : node.regions) {
+    for (Region::Link& link : region.reads) take(link.outer);
+    for (Region::Port& port : region.ports) {
+      take(port.from);
+      take(port.like);
+    }
+  }
+  for (Node& part : node.parts) map_operands(part, map);
+  for (Node& member : node.members) map_operands(member, map);
+}
+
 OpView view_of(const Node& node, const std::vector<ValueInfo*>& facts) {
   OpView view(*node.schema, *node.attrs, node.decided);
   const auto add = [&facts](const std::vector<SlotSpec>& slots, const std::vector<int>& counts,

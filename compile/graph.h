@@ -1,6 +1,7 @@
 // L1: one compilation's graph. Every value is written once; names have become numbers.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -58,6 +59,7 @@ struct Node {
   std::shared_ptr<const Attrs> attrs;
   Decided decided;                         // by passes, for the kernel
   bool on_device = false;                  // runs on the target device; else on the host
+  bool by_first = false;                   // the first replica runs it for all of them
   std::vector<int> ins, outs;              // by position; -1 where an optional operand is absent
   std::vector<int> in_counts, out_counts;  // operands per slot of the row; 0 where absent
   std::shared_ptr<const Origin> origin;
@@ -93,8 +95,7 @@ class Graph : public Emitter {
   std::vector<State> states;
   std::vector<Named> fetches;
   std::vector<int> kept;  // values that outlive the graph in other ways: a region's results
-  // A replica's graph only: what it keeps are gradients, summed over all replicas. Those of a
-  // bucket stand one behind the other in memory.
+  // A replica's graph only (make_replica). Gradients of a bucket stand one behind the other.
   bool replicated = false;
   std::vector<std::vector<int>> buckets;
   // Regions only.
@@ -131,6 +132,9 @@ std::vector<std::pair<int, int>> in_place_pairs(const Node& node);
 
 // It runs on the caller, has sub-blocks or must stay where it is: no pass moves a node past it.
 bool is_barrier(const Node& node);
+
+// The values that it reads become others, also where its sub-blocks, parts and members read them.
+void map_operands(Node& node, const std::function<int(int)>& map);
 
 // A view of a node over any table of facts (the graph's own, or a binding's).
 OpView view_of(const Node& node, const std::vector<ValueInfo*>& facts);

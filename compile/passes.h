@@ -41,6 +41,10 @@ bool fuse_elementwise(Graph& graph, const Target& target);
 // become one p.group node: one instruction whose parts cover all of them. No bit changes.
 bool group_updates(Graph& graph, const Target& target);
 
+// Where replicas share memory, the first of them runs what stands behind the sums of gradients, for
+// all. No bit changes.
+bool update_once(Graph& graph, const Target& target);
+
 // Gradients that replicas sum stand one behind the other in memory. No bit changes.
 bool bucket_gradients(Graph& graph, const Target& target);
 

@@ -23,6 +23,7 @@ constexpr std::array kPipeline = {
     Pass{"fuse_batch_norm", fuse_batch_norm},    // after layouts: it takes images as they stand
     Pass{"fuse_elementwise", fuse_elementwise},  // what it makes no pass looks into
     Pass{"group_updates", group_updates},        // after fusion: it takes whole steps
+    Pass{"update_once", update_once},            // after whatever makes nodes of others
     Pass{"bucket_gradients", bucket_gradients},  // last: it says where values stand
 };
 

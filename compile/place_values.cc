@@ -18,22 +18,6 @@ bool is_memory(const ValueInfo& info) {
 
 bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
 
-// Also where its sub-blocks read it: results may take the operand's slot.
-void replace_operand(Node& node, int from, int to) {
-  std::replace(node.ins.begin(), node.ins.end(), from, to);
-  for (Region& region : node.regions) {
-    for (Region::Link& link : region.reads) {
-      if (link.outer == from) link.outer = to;
-    }
-    for (Region::Port& port : region.ports) {
-      if (port.from == from) port.from = to;
-      if (port.like == from) port.like = to;
-    }
-  }
-  for (Node& part : node.parts) replace_operand(part, from, to);
-  for (Node& member : node.members) replace_operand(member, from, to);
-}
-
 void set_on_device(Node& node, bool on_device) {
   node.on_device = on_device;
   for (Node& part : node.parts) set_on_device(part, on_device);
@@ -109,7 +93,7 @@ class Placer {
 
   bool runs_on_device(const Node& node) const {
     const OpTraits& trait = node.schema->trait();
-    if (trait.host || trait.exchange || !node.regions.empty()) return false;
+    if (trait.host || trait.exchange != Exchange::none || !node.regions.empty()) return false;
     const auto host_only = [&](int value) {
       if (value < 0) return false;
       const ValueInfo& held = graph_.values[value].info;
@@ -158,7 +142,9 @@ class Placer {
       const int value = node.ins[i];
       if (value < 0 || !wants[i] || !is_memory(info(value))) continue;
       const int there = at(value, *wants[i]);
-      if (there != value) replace_operand(node, value, there);
+      if (there != value) {
+        map_operands(node, [&](int operand) { return operand == value ? there : operand; });
+      }
     }
   }
 

@@ -135,8 +135,9 @@ class Planner {
       const OpTraits& trait = node.schema->trait();
       Instruction instruction;
       instruction.node = static_cast<int>(n);
-      instruction.late = trait.host || !node.regions.empty();
-      instruction.exchange = trait.exchange;
+      instruction.late =
+          trait.host || !node.regions.empty() || trait.exchange == Exchange::sum_rows;
+      instruction.exchange = trait.exchange != Exchange::none;
       plan_.draws_random |= trait.random;
 
       std::vector<int> read;
@@ -158,9 +159,10 @@ class Planner {
             plan_.state_must_exist[entry_state[link.outer]] = true;
         }
       }
-      if (!read.empty()) {
+      if (!read.empty() || node.by_first != segment.by_first) {
         if (segment.end > segment.begin) next_segment(segment);
         segment.reads_values = read;
+        segment.by_first = node.by_first;
       }
       check_operands(node, static_cast<int>(n), segment);
       instruction.cleared = find_unsure_results(node);
@@ -182,7 +184,7 @@ class Planner {
 
   void next_segment(Segment& segment) {
     plan_.segments.push_back(segment);
-    segment = Segment{.begin = segment.end, .end = segment.end};
+    segment = Segment{.begin = segment.end, .end = segment.end, .by_first = segment.by_first};
   }
 
   void find_facts(Segment& segment) const {
@@ -295,7 +297,11 @@ class Planner {
       if (state.exit < 0 || state.exit == state.entry) continue;
       plan_.writes_states = true;
       if (plan_.slot_of[state.exit] != state_slot_[s]) {
-        plan_.write_backs.push_back({static_cast<int>(s), state.exit, state_slot_[s]});
+        const int writer = graph_.values[state.exit].node;
+        plan_.write_backs.push_back({.state = static_cast<int>(s),
+                                     .value = state.exit,
+                                     .slot = state_slot_[s],
+                                     .by_first = writer >= 0 && graph_.nodes[writer].by_first});
       }
     }
   }
@@ -331,6 +337,9 @@ class Planner {
     }
     for (const auto& fetch : graph_.fetches) own[plan_.slot_of[fetch.value]] = true;
     for (int value : graph_.given) own[plan_.slot_of[value]] = true;
+    for (const std::vector<int>& bucket : graph_.buckets) {
+      for (int value : bucket) own[plan_.slot_of[value]] = true;
+    }
     // Taken when all instructions have run.
     const auto touch_at_end = [&](int value) {
       Lifetime& life = plan_.lifetimes[plan_.slot_of[value]];

@@ -50,6 +50,7 @@ struct Segment {
     int instruction, value;
   };
   std::vector<Check> checks;
+  bool by_first = false;  // the first replica runs it for all
 };
 
 // When a slot of the frame holds something that is still needed. Segments -1: it has memory of its
@@ -80,6 +81,7 @@ class Plan {
     int state;
     int value;
     int slot;  // the state's
+    bool by_first;
   };
   std::vector<WriteBack> write_backs;
   std::vector<bool> state_must_exist;  // by state: some instruction reads its entry

@@ -18,7 +18,8 @@ struct ChannelBlocks {
 
 struct Decided {
   ChannelBlocks blocks;
-  bool relu = false;                                     // conv2d takes the relu of its result
+  bool relu = false;      // conv2d takes the relu of its result
+  bool to_first = false;  // of what replicas sum, the first alone takes the result
   std::shared_ptr<const TileProgram> program = nullptr;  // of a p.fused
 };
 

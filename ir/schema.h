@@ -119,6 +119,13 @@ enum class Marker {
 // A copy between the host's memory and a device's.
 enum class Transfer { none, upload, download };
 
+// What replicas, or the processes of a job, make of their values together.
+enum class Exchange {
+  none,
+  sum,       // of all operands, by position
+  sum_rows,  // of SelectedRows: how many rows there will be, only the run knows
+};
+
 // What an op does with images whose channels stand in blocks (ChannelBlocks).
 enum class BlockedImages {
   no,       // needs them plain
@@ -142,7 +149,7 @@ struct OpTraits {
   // Inputs that the op changes when it works on gradients: an element that is read is taken away.
   std::vector<std::string> takes;
   // Takes what every replica of a data-parallel run has computed; alone, its own.
-  bool exchange = false;
+  Exchange exchange = Exchange::none;
   bool once = false;                 // its sub-block runs at most once
   std::vector<std::string> decides;  // inputs that say whether its sub-block runs
   Transfer transfer = Transfer::none;

@@ -10,6 +10,7 @@ void register_primitive_layout(Registry& ops);
 void register_primitive_reduce(Registry& ops);
 void register_primitive_shape(Registry& ops);
 void register_primitive_transfer(Registry& ops);
+void register_exchange(Registry& ops);
 void register_activation(Registry& ops);
 void register_elementwise(Registry& ops);
 void register_compare(Registry& ops);
@@ -89,6 +90,7 @@ void register_all_ops(Registry& ops) {
   register_primitive_reduce(ops);
   register_primitive_shape(ops);
   register_primitive_transfer(ops);
+  register_exchange(ops);
   register_activation(ops);
   register_elementwise(ops);
   register_compare(ops);

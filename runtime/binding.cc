@@ -47,6 +47,7 @@ Binding::Binding(const Plan& plan, SlotVariables& slots, Device* device)
     : plan_(plan),
       slots_(slots),
       device_(device),
+      segments_(plan.segments.size()),
       bound_(plan.instructions.size()),
       is_bound_(plan.segments.size(), false),
       present_(plan.segments.size()),
@@ -58,6 +59,10 @@ Binding::Binding(const Plan& plan, SlotVariables& slots, Device* device)
     if (plan.graph.values[value].node >= 0 || slot < 0) continue;
     if (plan.slots[slot].kind == SlotKind::outer) outer_values_.push_back(static_cast<int>(value));
   }
+}
+
+void Binding::leave_out_by_first() {
+  while (segments_ > 0 && plan_.segments[segments_ - 1].by_first) --segments_;
 }
 
 void Binding::add_region(Binding& inner, const Plan::RegionPlan& region) {

@@ -30,6 +30,9 @@ class Binding {
   Binding(const Plan& plan, SlotVariables& slots, Device* device);  // null: the host alone
   Binding(const Binding&) = delete;
   Binding& operator=(const Binding&) = delete;
+  // The segments that the first replica runs for all are not this one's.
+  void leave_out_by_first();
+  size_t segment_count() const { return segments_; }
   // In the order of the plan's regions.
   void add_region(Binding& inner, const Plan::RegionPlan& region);
 
@@ -125,6 +128,7 @@ class Binding {
   const Plan& plan_;
   SlotVariables& slots_;
   Device* device_;
+  size_t segments_;  // that are run
   std::vector<Binding*> regions_;
   const Plan::RegionPlan* as_region_ = nullptr;
   std::vector<ValueInfo> facts_;  // by value

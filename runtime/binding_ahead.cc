@@ -23,12 +23,12 @@ void Binding::infer_ahead(bool running, bool shapes_only) {
   ignored_contents_ = shapes_only && reads_entries();
   knows_all_ = true;
   late_known_ = true;
-  for (ahead_ = 0; ahead_ < plan_.segments.size() && late_known_; ++ahead_) {
+  for (ahead_ = 0; ahead_ < segments_ && late_known_; ++ahead_) {
     if (!infer_segment_ahead(running)) break;
     const int last = plan_.segments[ahead_].end - 1;
     late_known_ = !plan_.instructions[last].late || infer_late(last);
   }
-  knows_all_ = knows_all_ && late_known_ && ahead_ == plan_.segments.size();
+  knows_all_ = knows_all_ && late_known_ && ahead_ == segments_;
 }
 
 // The next one. What is wrong in a later segment than the first is said when the run comes to it:

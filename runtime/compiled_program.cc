@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "core/device.h"
 #include "core/flags.h"
 #include "core/text.h"
 #include "core/warning.h"
@@ -91,11 +92,7 @@ void CompiledProgram::with_data_parallel(const DataParallel& options) {
     if (place.kind != options.places.front().kind) {
       throw Error("places mixes devices of different kinds").fix("give places of one kind");
     }
-    if (place.kind != DeviceKind::cpu && options.places.size() > 1) {
-      throw Error(ErrorKind::unimplemented,
-                  cat("several replicas on ", to_string(place), " cannot be run yet"))
-          .fix("give one GPU, or places=[CPUPlace()] * n");
-    }
+    device_of(place);  // says what is missing
   }
   if (options.share_vars_from && !options.share_vars_from->is_data_parallel()) {
     throw Error("share_vars_from is a CompiledProgram that is not data parallel")
@@ -123,33 +120,40 @@ void CompiledProgram::with_data_parallel(const DataParallel& options) {
     }
     warn_of_written_parameters(*program_);
   }
-  devices_ = static_cast<int>(options.places.size());
+  places_ = options.places;
   from_environment_ = options.places.empty();
   data_parallel_ = true;
 }
 
 // Only Customized leaves the loss's gradient to the caller; any other strategy would overwrite it.
-void CompiledProgram::check_loss_gradient(const Feeds& feeds) const {
-  if (build_.gradient_scale_strategy == GradientScaleStrategy::customized) return;
-  if (loss_gradient_.empty() || !feeds.contains(loss_gradient_)) return;
-  throw Error(
-      cat("feed gives ", loss_gradient_, ", which BuildStrategy.gradient_scale_strategy computes"))
-      .fix("set gradient_scale_strategy to GradientScaleStrategy.Customized, or do not feed it");
+void CompiledProgram::check_names(const Feeds& feeds, bool pruned) const {
+  if (!feeds_loss_gradient() && !loss_gradient_.empty() && feeds.contains(loss_gradient_)) {
+    throw Error(cat("feed gives ", loss_gradient_,
+                    ", which BuildStrategy.gradient_scale_strategy computes"))
+        .fix("set gradient_scale_strategy to GradientScaleStrategy.Customized, or do not feed it");
+  }
+  for (const auto& [name, tensor] : feeds) {
+    if (pruned || program_->global_block().find_var(name)) continue;
+    throw Error(cat("feed names ", name, ", which the program does not have"))
+        .fix("feed variables of the program that was compiled");
+  }
 }
 
 int CompiledProgram::devices() const {
   if (!data_parallel_) return 1;
   take_places(DeviceKind::cpu);
-  return devices_;
+  return static_cast<int>(places_.size());
 }
 
 void CompiledProgram::take_places(DeviceKind kind) const {
-  if (data_parallel_ && devices_ == 0) devices_ = static_cast<int>(default_places(kind).size());
+  if (data_parallel_ && places_.empty()) places_ = default_places(kind);
 }
 
 Executor::ParallelOptions CompiledProgram::parallel_options() const {
   if (!data_parallel_) return {};
-  return {.loss_gradient = loss_gradient(build_.gradient_scale_strategy),
+  const bool by_device = !places_.empty() && !in_host_memory(places_.front());
+  return {.places = by_device ? places_ : std::vector<Place>{},
+          .loss_gradient = loss_gradient(build_.gradient_scale_strategy),
           .sync_batch_norm = build_.sync_batch_norm,
           .tree = build_.virtual_shards > 0};
 }
@@ -158,11 +162,14 @@ int CompiledProgram::shards() const {
   return data_parallel_ && build_.virtual_shards > 0 ? build_.virtual_shards : devices();
 }
 
-RunOptions CompiledProgram::with_threads(RunOptions options) const {
+RunOptions CompiledProgram::in_effect(RunOptions options) const {
   if (exec_.num_threads > 0) options.threads = std::min(exec_.num_threads, num_threads());
   options.graphviz = build_.debug_graphviz_path;
   options.passes_off.insert(options.passes_off.end(), build_.passes_off.begin(),
                             build_.passes_off.end());
+  options.check_feeds = [this, pruned = options.use_prune](const Feeds& feeds) {
+    check_names(feeds, pruned);
+  };
   return options;
 }
 
@@ -201,15 +208,20 @@ void CompiledProgram::share_out(const Feeds& feeds, Share& share) const {
   split_feeds(feeds, used, share.whole, rule, share.pieces);
 }
 
+std::vector<Variable> CompiledProgram::run_alone(Executor& executor, const Feeds& feeds,
+                                                 const std::vector<std::string>& fetches,
+                                                 RunOptions options) {
+  return executor.run(*program_, feeds, fetches, in_effect(std::move(options)));
+}
+
 std::vector<Replicas::Result> CompiledProgram::run(Executor& executor, const Feeds& feeds,
                                                    const std::vector<std::string>& fetches,
                                                    RunOptions options) {
   take_places(executor.place().kind);
-  check_loss_gradient(feeds);
   std::unique_ptr<Share> share = take_share(feeds);
   share_out(feeds, *share);
   std::vector<Replicas::Result> results = executor.run_parallel(
-      *program_, share->pieces, fetches, parallel_options(), with_threads(std::move(options)));
+      *program_, share->pieces, fetches, parallel_options(), in_effect(std::move(options)));
   std::lock_guard lock(shares_->mutex);
   shares_->idle.push_back(std::move(share));
   return results;
@@ -230,9 +242,8 @@ std::vector<Replicas::Result> CompiledProgram::run(Executor& executor,
     throw Error(cat("feed is a list of ", feeds.size(), " for ", wanted, " devices"))
         .fix("give one dict per device");
   }
-  for (const Feeds& one : feeds) check_loss_gradient(one);
   return executor.run_parallel(*program_, feeds, fetches, parallel_options(),
-                               with_threads(std::move(options)));
+                               in_effect(std::move(options)));
 }
 
 PlanMemory CompiledProgram::prepare(Executor& executor, const std::vector<Feeds>& feeds,
@@ -240,14 +251,13 @@ PlanMemory CompiledProgram::prepare(Executor& executor, const std::vector<Feeds>
                                     RunOptions options) const {
   take_places(executor.place().kind);
   return executor.prepare(*program_, feeds, fetches, parallel_options(),
-                          with_threads(std::move(options)));
+                          in_effect(std::move(options)));
 }
 
 PlanMemory CompiledProgram::prepare(Executor& executor, const Feeds& feeds,
                                     const std::vector<std::string>& fetches,
                                     RunOptions options) const {
   take_places(executor.place().kind);
-  check_loss_gradient(feeds);
   const std::unique_ptr<Share> share = take_share(feeds);
   share_out(feeds, *share);
   return prepare(executor, share->pieces, fetches, std::move(options));
@@ -256,7 +266,7 @@ PlanMemory CompiledProgram::prepare(Executor& executor, const Feeds& feeds,
 std::vector<PassCheck> CompiledProgram::check_passes(const Feeds& feeds, const Scope& scope,
                                                      double tolerance,
                                                      const std::function<void()>& poll) const {
-  check_loss_gradient(feeds);
+  check_names(feeds, false);
   const std::unique_ptr<Share> share = take_share(feeds);
   share_out(feeds, *share);
   return trireme::check_passes(

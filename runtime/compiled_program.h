@@ -44,6 +44,13 @@ class CompiledProgram {
   std::vector<Replicas::Result> run(Executor& executor, const Feeds& feeds,
                                     const std::vector<std::string>& fetches,
                                     RunOptions options = {});
+  // The same where one device takes it all: one variable per fetch.
+  bool has_one_device(const Executor& executor) const {
+    take_places(executor.place().kind);
+    return shards() == 1 && !feeds_loss_gradient();
+  }
+  std::vector<Variable> run_alone(Executor& executor, const Feeds& feeds,
+                                  const std::vector<std::string>& fetches, RunOptions options = {});
   // One dict per device.
   std::vector<Replicas::Result> run(Executor& executor, const std::vector<Feeds>& feeds,
                                     const std::vector<std::string>& fetches,
@@ -69,10 +76,13 @@ class CompiledProgram {
   std::string explain(const Executor* ran_by = nullptr) const;
 
  private:
-  RunOptions with_threads(RunOptions options) const;
+  RunOptions in_effect(RunOptions options) const;
+  bool feeds_loss_gradient() const {
+    return data_parallel_ && build_.gradient_scale_strategy == GradientScaleStrategy::customized;
+  }
   Executor::ParallelOptions parallel_options() const;
   void take_places(DeviceKind kind) const;
-  void check_loss_gradient(const Feeds& feeds) const;
+  void check_names(const Feeds& feeds, bool pruned) const;
   int shards() const;  // into how many pieces a batch is cut
 
   // One dict shared out over the devices, and what is known of feeds of these names. It is kept
@@ -95,9 +105,9 @@ class CompiledProgram {
   BuildStrategy build_;
   ExecutionStrategy exec_;
   bool data_parallel_ = false;
-  std::string loss_gradient_;      // the variable, where the program trains
-  bool from_environment_ = false;  // no places were given
-  mutable int devices_ = 0;        // 0: not yet known
+  std::string loss_gradient_;          // the variable, where the program trains
+  bool from_environment_ = false;      // no places were given
+  mutable std::vector<Place> places_;  // empty: not yet known
   std::shared_ptr<Shares> shares_ = std::make_shared<Shares>();
 };
 

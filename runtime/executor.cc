@@ -70,20 +70,7 @@ ExecutorCounters Executor::counters() const {
   return counters_;
 }
 
-// A plan in whose run a fork cut off the thread is of no use to the child; nor can it be taken
-// down.
-void Executor::drop_plans_cut_off() {
-  if (!forked_during_runs()) return;
-  if (!any_run_cut_off()) return;
-  static auto* const lost = new std::vector<std::shared_ptr<Compiled>>;
-  std::lock_guard lock(mutex_);
-  for (auto& entry : cache_) {
-    if (entry->replicas && is_cut_off(entry->replicas.get())) lost->push_back(std::move(entry));
-  }
-  std::erase(cache_, nullptr);
-}
-
-Feeds Executor::check_feeds(const Program& program, const Feeds& feeds) const {
+Feeds Executor::checked_feeds(const Program& program, const Feeds& feeds) const {
   Feeds checked;
   for (const auto& [name, tensor] : feeds) {
     const Var* var = program.global_block().find_var(name);
@@ -105,7 +92,7 @@ void Executor::check_can_run(const Program& program) const {
   }
 }
 
-Executor::Key Executor::key_of(const Program& program, const std::vector<Feeds>& feeds,
+Executor::Key Executor::key_of(const Program& program, std::span<const Feeds> feeds,
                                const std::vector<std::string>& fetches,
                                const RunOptions& options) const {
   Key key;
@@ -153,7 +140,7 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
   LowerRequest request;
   for (const auto& [name, facts] : key.feeds) request.feeds[name] = facts;
   request.fetches = key.fetches;
-  request.sync_batch_norm = key.devices > 1 && key.parallel.sync_batch_norm;
+  request.sync_batch_norm = key.replicated() && key.devices > 1 && key.parallel.sync_batch_norm;
   Graph graph;
   if (options.use_prune) {
     std::vector<std::string> names;
@@ -173,27 +160,17 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
   if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_before", options.poll);
   auto compiled = std::make_shared<Compiled>();
   for (const auto& feed : graph.feeds) compiled->feed_names.push_back(feed.name);
-  if (key.replicated() && !in_host_memory(place_)) {
-    throw Error(ErrorKind::unimplemented,
-                cat("several replicas on ", to_string(place_), " cannot be run yet"))
-        .fix("give one GPU, or places=[CPUPlace()] * n");
-  }
-  if (key.replicated()) {
-    const LossGradient loss_gradient = key.parallel.loss_gradient;
-    compiled->replicas = std::make_unique<Replicas>(
-        cut_for_data_parallel(std::move(graph), loss_gradient), key.devices,
-        Replicas::Options{.weighted = loss_gradient == LossGradient::weighted,
-                          .tree = key.parallel.tree,
-                          .passes_off = options.passes_off,
-                          .graphviz = options.graphviz,
-                          .poll = options.poll});
-  } else {
-    const Target target = target_of(place_);
-    compiled->passes = run_passes(graph, target, options.passes_off);
-    if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_after", options.poll);
-    compiled->plan = make_plan(std::move(graph), target);
-    compiled->place = place_;
-  }
+  ReplicaPlan& made = compiled->made;
+  made.places = key.parallel.places;
+  if (made.places.empty()) made.places.assign(static_cast<size_t>(key.devices), place_);
+  made.replicated = key.replicated();
+  made.weighted = key.parallel.loss_gradient == LossGradient::weighted;
+  made.tree = key.parallel.tree;
+  if (made.replicated) made.feeds = make_replica(graph, key.parallel.loss_gradient);
+  const Target target = target_of(made.places.front());
+  compiled->passes = run_passes(graph, target, options.passes_off);
+  if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_after", options.poll);
+  made.plan = make_plan(std::move(graph), target);
   compiled->key = std::move(key);
 
   std::lock_guard lock(mutex_);
@@ -235,15 +212,16 @@ RunSettings Executor::settings_for(const RunOptions& options) {
 namespace {
 
 // FLAGS_check_passes: whoever looks for a wrong number pays for every plan a few more runs.
-void warn_of_differing_passes(const Program& program, const std::vector<Feeds>& feeds,
+void warn_of_differing_passes(const Program& program, std::span<const Feeds> feeds,
                               const Executor::ParallelOptions& parallel, const Scope& scope,
                               const std::function<void()>& poll) {
   static thread_local bool checking = false;  // the runs that are compared make plans too
   if (checking || !std::get<bool>(get_flag("check_passes"))) return;
   checking = true;
   try {
-    const std::vector<PassCheck> checks = check_passes(
-        program, feeds, scope, {.tolerance = 1e-5, .parallel = parallel, .poll = poll});
+    const std::vector<PassCheck> checks =
+        check_passes(program, std::vector<Feeds>(feeds.begin(), feeds.end()), scope,
+                     {.tolerance = 1e-5, .parallel = parallel, .poll = poll});
     checking = false;
     if (!std::all_of(checks.begin(), checks.end(), [](const auto& c) { return c.equal(); })) {
       warn("FLAGS_check_passes: passes changed numbers\n" + to_text(checks));
@@ -299,96 +277,38 @@ void wait_for(Lock& lock, const std::function<void()>& poll) {
 
 // Runs that write persistables exclude each other; runs that only read go side by side.
 template <class Run>
-void locked(Scope& scope, const void* replicas, bool writes, const std::function<void()>& poll,
-            Run run) {
+void locked(Scope& scope, bool writes, const std::function<void()>& poll, Run run) {
   check_not_cut_off(scope, writes);
   std::unique_lock exclusive(scope.run_lock(), std::defer_lock);
   std::shared_lock shared(scope.run_lock(), std::defer_lock);
   writes ? wait_for(exclusive, poll) : wait_for(shared, poll);
-  const RunUnderWay under_way(scope, replicas, writes);
+  const RunUnderWay under_way(scope, writes);
   run();
 }
 
 }  // namespace
 
-std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
-                                    const std::vector<std::string>& fetches, RunOptions options) {
-  check_can_run(program);
-  drop_plans_cut_off();
-  meeting_.wait(program.distributed, options.poll);
-  keep_apart_for_checks(options);
-  Scope& scope = options.scope ? *options.scope : global_scope();
-  // A steady step's feeds were checked when its plan was made: with the same facts they need no
-  // second look.
-  Feeds checked;
-  const Feeds* given = &feeds;
-  std::shared_ptr<Compiled> compiled =
-      all_whole(feeds) ? latest(program, {&feeds, 1}, fetches, {}, options) : nullptr;
-  if (!compiled) {
-    checked = check_feeds(program, feeds);
-    given = &checked;
-    compiled = latest(program, {&checked, 1}, fetches, {}, options);
-  }
-  if (!compiled) {
-    const size_t before = counters().compiles;
-    compiled = compiled_for(program, key_of(program, {checked}, fetches, options), options);
-    if (counters().compiles > before) {
-      warn_of_differing_passes(program, {checked}, {}, scope, options.poll);
-    }
-  }
-  RunSettings settings = settings_for(options);
-
-  std::unique_ptr<Frame> frame = compiled->take(scope.id());
-  for (size_t i = 0; i < compiled->feed_names.size(); ++i) {
-    const Tensor& fed = given->at(compiled->feed_names[i]);
-    in_host_memory(fed.place()) ? frame->feed(i, fed) : frame->feed(i, fed.on_host());
-  }
-  const size_t binds_before = frame->binding().bind_count();
-  std::vector<Variable> results;
-  locked(scope, nullptr, compiled->plan->writes_states, options.poll, [&] {
-    TeamLease lease(options.threads > 0 ? options.threads : num_threads());
-    settings.team = &lease;
-    frame->run(scope, settings);
-    results = frame->take_fetches();
-  });
-  {
-    std::lock_guard lock(mutex_);
-    counters_.binds += frame->binding().bind_count() - binds_before;
-  }
-  // A frame whose run failed is dropped with its half-made state; this one is whole.
-  compiled->give_back(std::move(frame), {given, 1});
-  return results;
-}
-
-// A plan for several devices, and what they are fed.
-struct Executor::Prepared {
+// A plan, and what is fed to it.
+struct Executor::Ready {
   std::shared_ptr<Compiled> compiled;
-  const std::vector<Feeds>& feeds;  // by device, the caller's
+  std::span<const Feeds> feeds;     // by device
   std::vector<Feeds> checked = {};  // the same; empty where they need no second look
-
-  const std::vector<Feeds>& given() const { return checked.empty() ? feeds : checked; }
-  void feed(const Program& program) const {
-    for (size_t device = 0; device < feeds.size(); ++device) {
-      const Feeds& one = given()[device];
-      const int number = static_cast<int>(device);
-      for (size_t i = 0; i < compiled->feed_names.size(); ++i) {
-        compiled->replicas->feed(number, i, one.at(compiled->feed_names[i]));
-      }
-      compiled->replicas->set_samples(number, samples_fed(program, one));
-    }
-  }
 };
 
-Executor::Prepared Executor::ready(const Program& program, const std::vector<Feeds>& feeds,
-                                   const std::vector<std::string>& fetches,
-                                   const ParallelOptions& parallel, const RunOptions& options) {
-  Prepared made{.compiled = nullptr, .feeds = feeds};
+// A steady step's feeds were checked when its plan was made: with the same facts they need no
+// second look.
+Executor::Ready Executor::ready(const Program& program, std::span<const Feeds> feeds,
+                                const std::vector<std::string>& fetches,
+                                const ParallelOptions& parallel, const RunOptions& options,
+                                Scope& scope) {
+  Ready made{.compiled = nullptr, .feeds = feeds};
   if (std::all_of(feeds.begin(), feeds.end(), all_whole)) {
     made.compiled = latest(program, feeds, fetches, parallel, options);
+    if (made.compiled) return made;
   }
-  if (made.compiled) return made;
   for (size_t i = 0; i < feeds.size(); ++i) {
-    made.checked.push_back(check_feeds(program, feeds[i]));
+    if (options.check_feeds) options.check_feeds(feeds[i]);
+    made.checked.push_back(checked_feeds(program, feeds[i]));
     for (const auto& [name, tensor] : made.checked.front()) {
       if (!made.checked.back().contains(name)) {
         throw Error(cat("device ", i, " is not fed ", name, ", which device 0 is"))
@@ -396,86 +316,104 @@ Executor::Prepared Executor::ready(const Program& program, const std::vector<Fee
       }
     }
   }
-  Key key = key_of(program, made.checked, fetches, options);
+  made.feeds = made.checked;
+  made.compiled = latest(program, made.feeds, fetches, parallel, options);
+  if (made.compiled) return made;
+  const size_t before = counters().compiles;
+  Key key = key_of(program, made.feeds, fetches, options);
   key.parallel = parallel;
   made.compiled = compiled_for(program, std::move(key), options);
+  if (counters().compiles > before && !options.shapes_only) {
+    warn_of_differing_passes(program, made.feeds, parallel, scope, options.poll);
+  }
   return made;
+}
+
+std::unique_ptr<Replicas> Executor::fed(const Program& program, const Ready& ready, Scope& scope) {
+  const Compiled& compiled = *ready.compiled;
+  std::unique_ptr<Replicas> replicas = ready.compiled->take(scope.id());
+  for (size_t device = 0; device < ready.feeds.size(); ++device) {
+    const Feeds& one = ready.feeds[device];
+    const int number = static_cast<int>(device);
+    for (size_t i = 0; i < compiled.feed_names.size(); ++i) {
+      const Tensor& tensor = one.at(compiled.feed_names[i]);
+      const bool here = in_host_memory(tensor.place());
+      here ? replicas->feed(number, i, tensor) : replicas->feed(number, i, tensor.on_host());
+    }
+    if (compiled.made.replicated) replicas->set_samples(number, samples_fed(program, one));
+  }
+  return replicas;
+}
+
+void Executor::run_on(const Program& program, std::span<const Feeds> feeds,
+                      const std::vector<std::string>& fetches, const ParallelOptions& parallel,
+                      RunOptions options, const std::function<void(Replicas&)>& take) {
+  check_can_run(program);
+  meeting_.wait(program.distributed, options.poll);
+  keep_apart_for_checks(options);
+  promise(!feeds.empty(), "feeds for at least one device");
+  Scope& scope = options.scope ? *options.scope : global_scope();
+  const Ready made = ready(program, feeds, fetches, parallel, options, scope);
+  RunSettings settings = settings_for(options);
+  std::unique_ptr<Replicas> replicas = fed(program, made, scope);
+  const size_t binds_before = replicas->bind_count();
+  locked(scope, made.compiled->made.plan->writes_states, options.poll, [&] {
+    TeamLease lease(options.threads > 0 ? options.threads : num_threads());
+    settings.team = &lease;
+    replicas->run(scope, settings);
+    take(*replicas);
+  });
+  {
+    std::lock_guard lock(mutex_);
+    counters_.binds += replicas->bind_count() - binds_before;
+  }
+  // Replicas whose run failed are dropped with their half-made state; these are whole.
+  made.compiled->give_back(std::move(replicas), made.feeds);
+}
+
+std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
+                                    const std::vector<std::string>& fetches, RunOptions options) {
+  std::vector<Variable> results;
+  run_on(program, {&feeds, 1}, fetches, {}, std::move(options),
+         [&](Replicas& replicas) { results = replicas.take_fetches(); });
+  return results;
+}
+
+// Alone, only a loss gradient that the caller feeds makes a difference.
+Executor::ParallelOptions Executor::in_effect(const ParallelOptions& parallel, size_t devices) {
+  const bool alone = devices == 1 && parallel.loss_gradient != LossGradient::fed;
+  return alone ? ParallelOptions{.places = parallel.places} : parallel;
+}
+
+std::vector<Replicas::Result> Executor::run_parallel(const Program& program,
+                                                     std::span<const Feeds> feeds,
+                                                     const std::vector<std::string>& fetches,
+                                                     const ParallelOptions& parallel,
+                                                     RunOptions options) {
+  std::vector<Replicas::Result> results;
+  run_on(program, feeds, fetches, in_effect(parallel, feeds.size()), std::move(options),
+         [&](Replicas& replicas) { results = replicas.take_results(); });
+  return results;
 }
 
 PlanMemory Executor::prepare(const Program& program, const std::vector<Feeds>& feeds,
                              const std::vector<std::string>& fetches,
                              const ParallelOptions& parallel, RunOptions options) {
   check_can_run(program);
-  drop_plans_cut_off();
   promise(!feeds.empty(), "feeds for at least one device");
-  const bool alone = feeds.size() == 1 && parallel.loss_gradient != LossGradient::fed;
-  Prepared made = ready(program, feeds, fetches, alone ? ParallelOptions() : parallel, options);
   Scope& scope = options.scope ? *options.scope : global_scope();
   check_not_cut_off(scope, true);
-  const RunSettings settings = settings_for(options);
-  Compiled& compiled = *made.compiled;
-  const auto memory_of = [](const auto& bound, bool known) {
-    return PlanMemory{.arena = bound.arena_bytes(),
-                      .live = bound.live_bytes(),
-                      .scratch = bound.scratch_bytes(),
-                      .own = bound.own_bytes(),
-                      .partly = !known};
-  };
-  if (compiled.replicas) {
-    std::lock_guard one_at_a_time(compiled.mutex);
-    made.feed(program);
-    compiled.replicas->bind(scope, settings);
-    compiled.remember(made.given());
-    return memory_of(*compiled.replicas, compiled.replicas->knows_its_memory());
-  }
-  std::unique_ptr<Frame> frame = compiled.take(scope.id());
-  for (size_t i = 0; i < compiled.feed_names.size(); ++i) {
-    frame->feed(i, made.given().front().at(compiled.feed_names[i]));
-  }
-  frame->bind(scope, settings);
-  const PlanMemory memory = memory_of(frame->placement(), frame->knows_its_memory());
-  compiled.give_back(std::move(frame), made.given());
+  const Ready made =
+      ready(program, feeds, fetches, in_effect(parallel, feeds.size()), options, scope);
+  std::unique_ptr<Replicas> replicas = fed(program, made, scope);
+  replicas->bind(scope, settings_for(options));
+  const PlanMemory memory{.arena = replicas->arena_bytes(),
+                          .live = replicas->live_bytes(),
+                          .scratch = replicas->scratch_bytes(),
+                          .own = replicas->own_bytes(),
+                          .partly = !replicas->knows_its_memory()};
+  made.compiled->give_back(std::move(replicas), made.feeds);
   return memory;
-}
-
-std::vector<Replicas::Result> Executor::run_parallel(const Program& program,
-                                                     const std::vector<Feeds>& feeds,
-                                                     const std::vector<std::string>& fetches,
-                                                     const ParallelOptions& parallel,
-                                                     RunOptions options) {
-  check_can_run(program);
-  drop_plans_cut_off();
-  meeting_.wait(program.distributed, options.poll);
-  keep_apart_for_checks(options);
-  promise(!feeds.empty(), "feeds for at least one device");
-  // Alone, only a loss gradient that the caller feeds makes a difference.
-  if (feeds.size() == 1 && parallel.loss_gradient != LossGradient::fed) {
-    std::vector<Replicas::Result> results;
-    for (Variable& value : run(program, feeds.front(), fetches, options)) {
-      results.push_back({{std::move(value)}});
-    }
-    return results;
-  }
-  const size_t before = counters().compiles;
-  Prepared made = ready(program, feeds, fetches, parallel, options);
-  Compiled& compiled = *made.compiled;
-  Scope& scope = options.scope ? *options.scope : global_scope();
-  if (counters().compiles > before) {
-    warn_of_differing_passes(program, made.given(), parallel, scope, options.poll);
-  }
-  RunSettings settings = settings_for(options);
-  std::vector<Replicas::Result> results;
-  const bool writes = compiled.replicas->writes_states();
-  locked(scope, compiled.replicas.get(), writes, options.poll, [&] {
-    std::unique_lock one_at_a_time(compiled.mutex, std::defer_lock);
-    wait_for(one_at_a_time, options.poll);
-    made.feed(program);
-    TeamLease lease(options.threads > 0 ? options.threads : num_threads());
-    settings.team = &lease;
-    results = compiled.replicas->run(scope, settings);
-    compiled.remember(made.given());
-  });
-  return results;
 }
 
 Tensor Executor::run_one(const Program& program, const Feeds& feeds, const std::string& fetch,

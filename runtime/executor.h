@@ -30,6 +30,8 @@ struct RunOptions {
   size_t cut_bytes = kCutBytes;  // instructions that touch less run whole
   std::vector<std::string> passes_off = {};  // passes not to run; all of them: the oracle
   std::optional<uint64_t> process_seed = std::nullopt;  // what seed 0 means; none: fresh numbers
+  // Asked before a plan is looked for that takes other feeds than those of the last run; throws.
+  std::function<void(const Feeds&)> check_feeds = {};
   bool shapes_only = false;   // prepare: feeds have the shapes of those to come, not what they hold
   std::string graphviz = {};  // where a new plan's graph is drawn, before and after the passes
 };
@@ -73,16 +75,16 @@ class Executor {
   Tensor run_one(const Program& program, const Feeds& feeds, const std::string& fetch,
                  RunOptions options = {});
 
-  // The same program on several devices: feeds by device, results by fetch and device. Parameters
-  // are stored once; gradients are summed in device order.
+  // The same program on several devices: feeds by device, results by fetch and device. Gradients
+  // are summed in device order; where devices share memory, parameters are stored once.
   struct ParallelOptions {
+    std::vector<Place> places = {};  // by device; empty: each is the executor's place
     LossGradient loss_gradient = LossGradient::weighted;
     bool sync_batch_norm = false;
     bool tree = false;  // gradients are summed as a binary tree over the devices
     bool operator==(const ParallelOptions&) const = default;
   };
-  std::vector<Replicas::Result> run_parallel(const Program& program,
-                                             const std::vector<Feeds>& feeds,
+  std::vector<Replicas::Result> run_parallel(const Program& program, std::span<const Feeds> feeds,
                                              const std::vector<std::string>& fetches,
                                              const ParallelOptions& parallel,
                                              RunOptions options = {});
@@ -115,8 +117,9 @@ class Executor {
  private:
   struct Compiled;
   struct Key;
-  Feeds check_feeds(const Program& program, const Feeds& feeds) const;
-  Key key_of(const Program& program, const std::vector<Feeds>& feeds,
+  static ParallelOptions in_effect(const ParallelOptions& parallel, size_t devices);
+  Feeds checked_feeds(const Program& program, const Feeds& feeds) const;
+  Key key_of(const Program& program, std::span<const Feeds> feeds,
              const std::vector<std::string>& fetches, const RunOptions& options) const;
   std::shared_ptr<Compiled> latest(const Program& program, std::span<const Feeds> feeds,
                                    const std::vector<std::string>& fetches,
@@ -125,12 +128,16 @@ class Executor {
   const Compiled* last_of(const Program& program, int devices,
                           const ParallelOptions* parallel) const;  // null: none
   RunSettings settings_for(const RunOptions& options);
-  void drop_plans_cut_off();
   void check_can_run(const Program& program) const;
-  struct Prepared;
-  Prepared ready(const Program& program, const std::vector<Feeds>& feeds,
-                 const std::vector<std::string>& fetches, const ParallelOptions& parallel,
-                 const RunOptions& options);
+  struct Ready;
+  Ready ready(const Program& program, std::span<const Feeds> feeds,
+              const std::vector<std::string>& fetches, const ParallelOptions& parallel,
+              const RunOptions& options, Scope& scope);
+  std::unique_ptr<Replicas> fed(const Program& program, const Ready& ready, Scope& scope);
+  // The one way in which programs run: on one device or several. `take` gets the results.
+  void run_on(const Program& program, std::span<const Feeds> feeds,
+              const std::vector<std::string>& fetches, const ParallelOptions& parallel,
+              RunOptions options, const std::function<void(Replicas&)>& take);
   std::shared_ptr<Compiled> compiled_for(const Program& program, Key key,
                                          const RunOptions& options);
 

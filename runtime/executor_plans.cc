@@ -47,7 +47,6 @@ void Executor::Compiled::remember(std::span<const Feeds> feeds) {
 }
 
 std::string Executor::Compiled::digest() const {
-  if (replicas) return replicas->digest();
   return idle.size() == 1 ? idle.back()->digest() : "";
 }
 
@@ -101,15 +100,11 @@ std::string Executor::report(const Program& program, int devices,
   std::lock_guard frames(last->mutex);
   std::ostringstream out;
   out << "passes\n";
-  for (const PassReport& pass : last->replicas ? last->replicas->passes() : last->passes) {
+  for (const PassReport& pass : last->passes) {
     out << "  " << pass.name << ": " << pass.nodes_before << " nodes before, " << pass.nodes_after
         << " after" << (pass.changed ? "" : ", changed nothing") << "\n";
   }
-  if (last->replicas) {
-    out << last->replicas->report();
-  } else if (!last->idle.empty()) {
-    out << last->idle.back()->report();
-  }
+  if (!last->idle.empty()) out << last->idle.back()->report();
   return out.str();
 }
 
@@ -119,7 +114,6 @@ void Executor::drop_temporaries(const Program& program) {
     if (entry->key.program != program.id()) continue;
     std::lock_guard frames(entry->mutex);
     entry->idle.clear();
-    if (entry->replicas) entry->replicas->drop_temporaries();
   }
 }
 
@@ -129,12 +123,10 @@ Executor::ArenaBytes Executor::arena(const Program& program) {
   for (const auto& entry : cache_) {
     if (entry->key.program != program.id()) continue;
     std::lock_guard frames(entry->mutex);
-    for (const auto& frame : entry->idle) {
-      bytes.held += frame->placement().arena_bytes();
-      bytes.live += frame->placement().live_bytes();
+    for (const auto& replicas : entry->idle) {
+      bytes.held += replicas->arena_bytes();
+      bytes.live += replicas->live_bytes();
     }
-    if (entry->replicas) bytes.held += entry->replicas->arena_bytes();
-    if (entry->replicas) bytes.live += entry->replicas->live_bytes();
   }
   return bytes;
 }

@@ -92,16 +92,14 @@ struct Executor::Key {
   }
 };
 
-// A plan and the frames that are not running. Frames hold memory and bindings between steps.
+// A plan and the replicas that are not running. They hold memory and bindings between steps.
 struct Executor::Compiled {
   Key key;
-  std::unique_ptr<Plan> plan;          // one device
-  Place place;                         // ... and which
-  std::unique_ptr<Replicas> replicas;  // several; run by one caller at a time
+  ReplicaPlan made;
   std::vector<PassReport> passes;
-  std::vector<std::string> feed_names;  // by the plan's feed number
+  std::vector<std::string> feed_names;  // by the program's feed number
   mutable std::mutex mutex;
-  std::vector<std::unique_ptr<Frame>> idle;
+  std::vector<std::unique_ptr<Replicas>> idle;
   using Shapes = std::vector<std::vector<PlanSignature::Feed>>;  // by device
   std::vector<Shapes> bound;  // what it was bound to lately, the last one at the end
 
@@ -109,25 +107,20 @@ struct Executor::Compiled {
   std::vector<PlanSignature> signatures() const;
   std::string digest() const;  // as bound last; empty: nobody can say
 
-  std::unique_ptr<Frame> take(uint64_t scope_id) {
+  std::unique_ptr<Replicas> take(uint64_t scope_id) {
     std::lock_guard lock(mutex);
-    for (size_t i = 0; i < idle.size(); ++i) {
-      if (idle[i]->bound_scope() == scope_id) {
-        std::unique_ptr<Frame> frame = std::move(idle[i]);
-        idle.erase(idle.begin() + static_cast<std::ptrdiff_t>(i));
-        return frame;
-      }
-    }
-    if (!idle.empty()) {
-      std::unique_ptr<Frame> frame = std::move(idle.back());
-      idle.pop_back();
-      return frame;
-    }
-    return std::make_unique<Frame>(*plan, place);
+    if (idle.empty()) return std::make_unique<Replicas>(made);
+    const auto bound_to = std::find_if(idle.begin(), idle.end(), [&](const auto& replicas) {
+      return replicas->bound_scope() == scope_id;
+    });
+    const auto taken = bound_to == idle.end() ? idle.end() - 1 : bound_to;
+    std::unique_ptr<Replicas> replicas = std::move(*taken);
+    idle.erase(taken);
+    return replicas;
   }
-  void give_back(std::unique_ptr<Frame> frame, std::span<const Feeds> bound_to) {
+  void give_back(std::unique_ptr<Replicas> replicas, std::span<const Feeds> bound_to) {
     std::lock_guard lock(mutex);
-    idle.push_back(std::move(frame));
+    idle.push_back(std::move(replicas));
     remember(bound_to);
   }
 };

@@ -61,11 +61,17 @@ void Frame::begin(Scope& scope, const RunSettings& settings) {
   bind_entries();
   segment_ = 0;
   next_ = -1;
+  for_all_ = false;
 }
 
-void Frame::set_replica(int number, std::vector<StreamOffset> offsets) {
-  replica_ = number;
-  stream_offsets_ = std::move(offsets);
+void Frame::join_group(Group& group) {
+  group_ = &group;
+  for (size_t i = 0; i < plan_.instructions.size(); ++i) {
+    steps_.push_back(plan_.instructions[i].exchange
+                         ? std::make_unique<CollectiveStep>(group, plan_, static_cast<int>(i))
+                         : nullptr);
+  }
+  if (group.rank() > 0) binding_.leave_out_by_first();
 }
 
 void Frame::run(Scope& scope, const RunSettings& settings) {
@@ -77,7 +83,10 @@ void Frame::run(Scope& scope, const RunSettings& settings) {
 // What the caller does next may touch anything: its feeds, the scope, what is fetched.
 void Frame::finish() {
   synchronize();
-  for (const auto& back : plan_.write_backs) slots_[back.slot].copy_from(slots_.of(back.value));
+  for (const auto& back : plan_.write_backs) {
+    if (back.by_first && replica() > 0) continue;
+    slots_[back.slot].copy_from(slots_.of(back.value));
+  }
   if (plan_.writes_states && settings_->counts_step) {
     scope_->step().fetch_add(1, std::memory_order_relaxed);
   }
@@ -87,28 +96,50 @@ void Frame::finish() {
 void Frame::run_segments() {
   segment_ = 0;
   next_ = -1;
-  const int met = advance();
-  promise(met < 0, "a run of its own meets nobody");
+  const Progress progress = advance();
+  promise(progress == Progress::ended, "a run of its own waits for nobody");
 }
 
-int Frame::advance() {
+void Frame::run_for_all(const RunSettings& settings) {
+  settings_ = &settings;
+  for_all_ = true;
+  const Progress progress = advance();
+  promise(progress == Progress::ended, "nobody is there to wait for");
+}
+
+Frame::Progress Frame::advance() {
   const RunSettings& settings = *top_->settings_;
-  for (; segment_ < plan_.segments.size(); ++segment_) {
+  for (; segment_ < binding_.segment_count(); ++segment_) {
     const Segment& segment = plan_.segments[segment_];
+    if (segment.by_first && group_ && !for_all_) return Progress::for_all;
     if (next_ < 0) {
       enter_segment(segment_);
       next_ = segment.begin;
     }
     while (next_ < segment.end) {
       if (settings.stop && settings.stop->load(std::memory_order_relaxed)) throw RunStopped{};
-      const int index = next_++;
-      if (settings.meets && plan_.instructions[index].exchange) return index;
-      run_instruction(index);
+      if (group_ && steps_[static_cast<size_t>(next_)]) {
+        if (!take_part(next_)) return Progress::waits;
+      } else {
+        run_instruction(next_);
+      }
+      ++next_;
     }
     leave_segment(segment_);
     next_ = -1;
   }
-  return -1;
+  return Progress::ended;
+}
+
+bool Frame::take_part(int index) {
+  const Instruction& instruction = plan_.instructions[index];
+  current_ = index;
+  if (!instruction.waits.empty()) wait_for_others(instruction);
+  try {
+    return steps_[static_cast<size_t>(index)]->run(binding_.instruction(index));
+  } catch (Error& e) {
+    throw add_node_context(e, plan_.graph.nodes[instruction.node], binding_.fact_pointers());
+  }
 }
 
 void Frame::run_instruction(int index) {
@@ -155,7 +186,7 @@ void Frame::run_instruction(int index) {
 }
 
 RunContext::StreamOffset Frame::stream_offset() const {
-  const StreamOffset by_number{.before = 0, .replica = static_cast<uint64_t>(top_->replica_)};
+  const StreamOffset by_number{.before = 0, .replica = static_cast<uint64_t>(replica())};
   return outer_ || stream_offsets_.empty() ? by_number
                                            : stream_offsets_[static_cast<size_t>(current_)];
 }
@@ -241,6 +272,12 @@ void Frame::explain_partial_writes(Error& error, int failed) const {
   if (!written.empty()) error.note("already written in this step: " + join(written));
 }
 
+bool Frame::is_for_all(int value) const {
+  const int writer = plan_.graph.values[value].node;
+  return writer >= 0 &&
+         (plan_.graph.nodes[writer].by_first || plan_.graph.nodes[writer].decided.to_first);
+}
+
 std::vector<Variable> Frame::take_fetches() {
   std::vector<Variable> results;
   results.reserve(plan_.graph.fetches.size());
@@ -249,6 +286,7 @@ std::vector<Variable> Frame::take_fetches() {
     const int slot = slot_of(i);
     Variable& variable = slots_[slot];
     results.emplace_back();
+    if (replica() > 0 && is_for_all(plan_.graph.fetches[i].value)) continue;
     size_t first = 0;  // fetched under several names: the first took its memory
     while (slot_of(first) != slot) ++first;
     if (first < i) {

@@ -8,11 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "comm/group.h"
 #include "compile/plan.h"
 #include "core/scope.h"
 #include "cpu/team.h"
 #include "ops/run_context.h"
 #include "runtime/binding.h"
+#include "runtime/collective_step.h"
 #include "runtime/device_queues.h"
 #include "runtime/memory_placement.h"
 #include "runtime/slot_variables.h"
@@ -31,7 +33,6 @@ struct RunSettings {
   TeamLease* team = nullptr;     // shares out instructions that may be cut; null: the caller alone
   size_t cut_bytes = kCutBytes;  // instructions that touch less run whole
   bool counts_step = true;       // a run that writes states is one training step
-  bool meets = false;            // advance() stops where replicas exchange values
   bool shapes_only = false;      // only to bind: what feeds hold is not what will be fed
   const std::atomic<bool>* stop = nullptr;  // set by others: the run ends with RunStopped
 };
@@ -41,6 +42,10 @@ struct RunStopped {};
 
 class Frame : public RunContext {
  public:
+  // How far advance() came: to the end; to where other members have to come first; to what the
+  // first replica runs for all, when the others have ended.
+  enum class Progress { ended, waits, for_all };
+
   explicit Frame(const Plan& plan, const Place& place = cpu_place());
   Frame(const Plan& plan, Frame& outer);  // of a sub-block
   ~Frame() override;
@@ -50,15 +55,19 @@ class Frame : public RunContext {
   Variable& fed(size_t number) const { return slots_.of(plan_.graph.feeds[number].value); }
   void feed(size_t number, const Tensor& tensor) { fed(number).tensor() = tensor; }
   void run(Scope& scope, const RunSettings& settings);
-  // The same in parts, for replicas: after begin, advance runs up to the next instruction where
-  // replicas exchange values and returns its number; -1 when all have run, and then comes finish.
+  // The same in parts, for a member of a group: after begin, advance goes on until nothing is left,
+  // and then comes finish. It never waits for other members.
   void begin(Scope& scope, const RunSettings& settings);
-  int advance();
+  Progress advance();
+  void run_for_all(const RunSettings& settings);  // from Progress::for_all to the end
   void finish();
-  const Tensor& offered(int exchange) { return binding_.instruction(exchange).ins[0]->tensor(); }
-  Tensor& received(int exchange) { return binding_.instruction(exchange).outs[0]->tensor(); }
-  // Its number among the replicas, and where its random numbers begin, by instruction.
-  void set_replica(int number, std::vector<StreamOffset> offsets);
+  void poll();  // where 100 ms have passed since the last time
+  // What other replicas take part in goes through the group, which must outlive the frame.
+  void join_group(Group& group);
+  // Where the random numbers of this replica begin, by instruction.
+  void set_stream_offsets(std::vector<StreamOffset> offsets) {
+    stream_offsets_ = std::move(offsets);
+  }
   // Looked up before the scope's, by every later bind; must outlive the frame.
   void use_local_states(LocalStates* states) { local_states_ = states; }
   // Only binds what is fed, as far as shapes are known before the run. Feeds need no memory then.
@@ -66,6 +75,7 @@ class Frame : public RunContext {
   // After run: what a kept value holds; one variable per fetch, with memory of its own.
   const Variable& value(int value) const { return slots_.of(value); }
   std::vector<Variable> take_fetches();
+  bool is_for_all(int value) const;  // the first replica has it for all of them
 
   const Binding& binding() const { return binding_; }
   const MemoryPlacement& placement() const { return placement_; }
@@ -110,12 +120,13 @@ class Frame : public RunContext {
   void check_held(const Segment& segment) const;
 
   void run_segments();
+  bool take_part(int index);
+  int replica() const { return top_->group_ ? top_->group_->rank() : 0; }
   void run_instruction(int index);
   void run_phase(const BoundKernel& phase, bool cut, KernelArgs args);
   void wait_for_others(const Instruction& instruction);
   void synchronize() const;  // what is in the device's queues has ended
   void record(int index, std::chrono::steady_clock::time_point start) const;
-  void poll();
   void check_finite(int index) const;
   void explain_partial_writes(Error& error, int failed) const;
 
@@ -130,7 +141,8 @@ class Frame : public RunContext {
   MemoryPlacement placement_;
   std::vector<std::unique_ptr<RegionRunner>> regions_;
   LocalStates* local_states_ = nullptr;
-  int replica_ = 0;
+  Group* group_ = nullptr;                              // null: it is alone
+  std::vector<std::unique_ptr<CollectiveStep>> steps_;  // by instruction; null: it runs alone
   std::vector<StreamOffset> stream_offsets_;  // by instruction, in a data-parallel run
 
   // Of the top frame alone.
@@ -145,6 +157,7 @@ class Frame : public RunContext {
   int current_ = 0;         // instruction
   size_t segment_ = 0;      // where advance() goes on
   int next_ = -1;           // instruction; -1: the segment is not entered yet
+  bool for_all_ = false;    // the others have ended
 };
 
 }  // namespace trireme

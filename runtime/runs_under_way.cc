@@ -15,7 +15,6 @@ namespace trireme {
 struct RunsUnderWay {
   struct CutOff {
     const Scope* scope;
-    const void* replicas;
     bool writes;
   };
   std::mutex mutex;
@@ -52,7 +51,7 @@ struct RunsUnderWay {
   // op) takes that run along as well: it does not go on in the child either.
   void forget_threads() {
     for (RunUnderWay* run = first; run; run = run->next_) {
-      cut_off.push_back({run->scope_, run->replicas_, run->writes_});
+      cut_off.push_back({run->scope_, run->writes_});
       run->linked_ = false;
     }
     first = nullptr;
@@ -61,20 +60,15 @@ struct RunsUnderWay {
   }
 };
 
-RunUnderWay::RunUnderWay(const Scope& scope, const void* replicas, bool writes)
-    : scope_(&scope.root()), replicas_(replicas), writes_(writes) {
+RunUnderWay::RunUnderWay(const Scope& scope, bool writes) : scope_(&scope.root()), writes_(writes) {
   RunsUnderWay::all().enter(*this);
 }
 
 RunUnderWay::~RunUnderWay() { RunsUnderWay::all().leave(*this); }
 
-bool forked_during_runs() {
-  return RunsUnderWay::all().any_cut_off.load(std::memory_order_relaxed);
-}
-
 void check_not_cut_off(const Scope& scope, bool writes) {
-  if (!any_run_cut_off()) return;
   RunsUnderWay& runs = RunsUnderWay::all();
+  if (!runs.any_cut_off.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(runs.mutex);
   const bool hit = std::ranges::any_of(runs.cut_off, [&](const RunsUnderWay::CutOff& run) {
     return run.scope == &scope.root() && (run.writes || writes);
@@ -84,16 +78,6 @@ void check_not_cut_off(const Scope& scope, bool writes) {
               "this process was forked while another thread was running a program in this scope: "
               "its variables may be half updated")
       .fix("fork while nothing runs, or use a new Scope in the child and load or initialise it");
-}
-
-bool any_run_cut_off() { return RunsUnderWay::all().any_cut_off.load(std::memory_order_relaxed); }
-
-bool is_cut_off(const void* replicas) {
-  if (!any_run_cut_off()) return false;
-  RunsUnderWay& runs = RunsUnderWay::all();
-  const std::lock_guard lock(runs.mutex);
-  return std::ranges::any_of(runs.cut_off,
-                             [&](const auto& run) { return run.replicas == replicas; });
 }
 
 }  // namespace trireme

@@ -13,7 +13,7 @@ KNOWS = {
     "core": "",
     "ir": "core",
     "cpu": "core ir",  # ir: the tile programs that it interprets
-    "comm": "core",
+    "comm": "core cpu",  # cpu: how vectors are added up
     "layers": "core ir",
     "transpiler": "core ir",
     "ops": "core ir cpu",

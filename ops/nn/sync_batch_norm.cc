@@ -1,20 +1,8 @@
 // sync_batch_norm: batch_norm whose statistics are those of the whole batch, over all replicas.
-#include <cstring>
-
 #include "ops/nn/batch_norm.h"
 
 namespace trireme {
 namespace {
-
-// Alone a run is its only replica; among several the run's owner does the exchange itself.
-BoundKernel own_share(const KernelSite& site) {
-  const size_t bytes =
-      static_cast<size_t>(site.in("A").shape.count()) * size_of(site.in("A").dtype);
-  return [bytes](const KernelArgs& k) {
-    if (k.in(0).address() != k.out(0).address())
-      std::memcpy(k.out(0).address(), k.in(0).address(), bytes);
-  };
-}
 
 Expr over_replicas(Expr x) { return emit("p.sum_replicas", {x}); }
 
@@ -85,14 +73,6 @@ void sync_batch_norm_grad(Body& b) {
 }  // namespace
 
 void register_sync_batch_norm(Registry& ops) {
-  ops.primitive("p.sum_replicas")
-      .doc("The sum over the replicas of a data-parallel run, in their order")
-      .in("A", "any shape, the same on every replica")
-      .out("Out", "like A, the same on every replica")
-      .shape([](OpView& op) { op.set_out_like("Out", op.in("A")); })
-      .traits({.exchange = true})
-      .kernel(untyped(own_share))
-      .vjp([](Vjp& v) { v.set(0, over_replicas(v.grad())); });
   batch_norm_slots(ops.op("sync_batch_norm"))
       .traits({.repeatable = true})
       .doc("batch_norm by the statistics of the whole batch, over all devices.")

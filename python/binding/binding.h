@@ -94,6 +94,8 @@ Tensor from_numpy(py::handle array);  // shares memory where the layout allows i
 Feeds feeds_from_python(const Program& program, const py::dict& feed);
 void poll_signals();  // raises KeyboardInterrupt when Ctrl-C was pressed
 py::object fetched_to_python(Variable value, bool return_numpy, const std::string& name);
+py::list fetches_to_python(std::vector<Variable>& results, bool return_numpy,
+                           const std::vector<std::string>& fetches);
 
 // The innermost Python frame outside the package; unknown when there is none.
 SourceLine python_line();

@@ -2,13 +2,12 @@
 #include "runtime/compiled_program.h"
 
 #include <algorithm>
-#include <map>
 
 #include "core/text.h"
 #include "python/binding/binding.h"
 #include "python/binding/casters.h"
 #include "python/binding/without_gil.h"
-#include "runtime/feed_split.h"
+#include "runtime/merge_fetches.h"
 #include "runtime/places.h"
 
 namespace trireme::binding {
@@ -86,47 +85,24 @@ void bind_strategies(py::module_& m) {
           });
 }
 
-std::vector<Tensor> tensors_of(const std::vector<Variable>& pieces) {
-  std::vector<Tensor> tensors;
-  for (const Variable& piece : pieces) tensors.push_back(piece.tensor());
-  return tensors;
+Merge merge_from_python(const py::dict& merge, const std::string& name) {
+  if (merge.empty()) return Merge::join;
+  const py::str key(name);
+  if (!merge.contains(key)) return Merge::join;
+  return merge[key].cast<std::string>() == "one" ? Merge::first : Merge::mean;
 }
 
-// Tensors are joined along dimension 0, arrays of tensors element by element; what cannot be joined
-// (sparse rows) stays one value per device. `how` is "one", "mean" or empty.
-py::object merged(const std::string& name, Replicas::Result result, const std::string& how,
-                  bool return_numpy) {
-  std::vector<Variable>& pieces = result.by_device;
-  const auto all = [&](Kind kind) {
-    return std::all_of(pieces.begin(), pieces.end(), [&](const Variable& piece) {
-      return piece.kind() == kind && (kind != Kind::dense || piece.initialized());
-    });
-  };
-  Variable joined;
-  if (pieces.size() == 1 || how == "one") {
-    joined = std::move(pieces[0]);
-  } else if (all(Kind::dense)) {
-    const std::vector<Tensor> tensors = tensors_of(pieces);
-    joined.tensor() =
-        how == "mean" ? mean_of_pieces(name, tensors, result.shares) : join_pieces(name, tensors);
-  } else if (how == "mean") {
-    throw Error(cat("the devices' results of ", name, " have no mean: ", pieces[0].describe()))
-        .fix("fetch_one gives the first device's");
-  } else if (all(Kind::array)) {
-    joined.array() = join_arrays(name, pieces);
-  } else {
-    py::list values;
-    for (Variable& piece : pieces)
-      values.append(fetched_to_python(std::move(piece), return_numpy, name));
-    return values;
+py::list each_to_python(std::vector<Variable>& pieces, bool return_numpy, const std::string& name) {
+  py::list values;
+  for (Variable& piece : pieces) {
+    values.append(fetched_to_python(std::move(piece), return_numpy, name));
   }
-  return fetched_to_python(std::move(joined), return_numpy, name);
+  return values;
 }
 
 py::list run(CompiledProgram& compiled, Executor& executor, const py::object& feed,
              const std::vector<std::string>& fetches, const std::shared_ptr<ScopeHandle>& scope,
-             bool return_numpy, bool return_merged, bool use_prune,
-             const std::map<std::string, std::string>& merge) {
+             bool return_numpy, bool return_merged, bool use_prune, const py::dict& merge) {
   const Program& program = *compiled.program();
   const std::shared_ptr<ScopeHandle> used = scope ? scope : global_scope_handle();
   RunOptions options;
@@ -135,8 +111,16 @@ py::list run(CompiledProgram& compiled, Executor& executor, const py::object& fe
   options.keep_optimizers = use_prune;
   options.poll = poll_signals;
   std::vector<Replicas::Result> results;
-  if (py::isinstance<py::dict>(feed)) {
-    const Feeds feeds = feeds_from_python(program, feed);
+  if (PyDict_Check(feed.ptr())) {
+    const Feeds feeds = feeds_from_python(program, py::reinterpret_borrow<py::dict>(feed));
+    if (return_merged && compiled.has_one_device(executor)) {
+      std::vector<Variable> alone;
+      {
+        const WithoutGil without_gil;
+        alone = compiled.run_alone(executor, feeds, fetches, std::move(options));
+      }
+      return fetches_to_python(alone, return_numpy, fetches);
+    }
     const WithoutGil without_gil;
     results = compiled.run(executor, feeds, fetches, std::move(options));
   } else {
@@ -149,17 +133,12 @@ py::list run(CompiledProgram& compiled, Executor& executor, const py::object& fe
   }
   py::list values(results.size());
   for (size_t i = 0; i < results.size(); ++i) {
+    std::optional<Variable> merged;
     if (return_merged) {
-      const auto how = merge.find(fetches[i]);
-      values[i] = merged(fetches[i], std::move(results[i]),
-                         how == merge.end() ? std::string() : how->second, return_numpy);
-      continue;
+      merged = merge_fetch(fetches[i], results[i], merge_from_python(merge, fetches[i]));
     }
-    py::list devices;
-    for (Variable& piece : results[i].by_device) {
-      devices.append(fetched_to_python(std::move(piece), return_numpy, fetches[i]));
-    }
-    values[i] = std::move(devices);
+    values[i] = merged ? fetched_to_python(std::move(*merged), return_numpy, fetches[i])
+                       : each_to_python(results[i].by_device, return_numpy, fetches[i]);
   }
   return values;
 }

@@ -66,6 +66,15 @@ void poll_signals() {
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
+py::list fetches_to_python(std::vector<Variable>& results, bool return_numpy,
+                           const std::vector<std::string>& fetches) {
+  py::list values(results.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    values[i] = fetched_to_python(std::move(results[i]), return_numpy, fetches[i]);
+  }
+  return values;
+}
+
 namespace {
 
 py::list run_program(Executor& executor, const std::shared_ptr<Program>& program,
@@ -85,11 +94,7 @@ py::list run_program(Executor& executor, const std::shared_ptr<Program>& program
     const WithoutGil without_gil;
     results = executor.run(*program, feeds, fetches, std::move(options));
   }
-  py::list values(results.size());
-  for (size_t i = 0; i < results.size(); ++i) {
-    values[i] = fetched_to_python(std::move(results[i]), return_numpy, fetches[i]);
-  }
-  return values;
+  return fetches_to_python(results, return_numpy, fetches);
 }
 
 }  // namespace

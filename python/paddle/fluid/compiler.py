@@ -242,42 +242,38 @@ class CompiledProgram:
                 _C.warn('fetch_list is not used: a predictor gives the outputs of its model, '
                         f'{self._predictor.get_output_names()}')
             return self._predictor.run(feed)
-        self._device_count(executor.place)
+        if self._from_environment:
+            self._device_count(executor.place)
         self._ran_by = executor._engine
-        scope = self._scope_to_use(scope)
-        results = self._engine.run(executor._engine, self._checked_feed(feed, use_prune), names, scope,
-                                   return_numpy, return_merged, use_prune, self._merge)
+        if scope is None:
+            scope = _C.global_scope()
+        if self._share_vars_from is not None:
+            scope = self._scope_to_use(scope)
+        results = self._engine.run(executor._engine, feed if type(feed) is dict else self._checked_feed(feed),
+                                   names, scope, return_numpy, return_merged, use_prune, self._merge)
         self._last_scope = scope
         return results
 
     def _scope_to_use(self, scope):
-        """The scope asked for; with share_vars_from, the one where that program ran."""
-        scope = scope or _C.global_scope()
+        """With share_vars_from, the scope where that program ran."""
         source = self._share_vars_from
-        if source is None or source._last_scope is None or source._last_scope is scope:
+        if source._last_scope is None or source._last_scope is scope:
             return scope
         _C.warn('share_vars_from ran in another scope than this run asks for: its scope, with '
                 'the parameters to share, is used')
         return source._last_scope
 
-    def _checked_feed(self, feed, use_prune):
+    def _checked_feed(self, feed):
+        """What is not simply a dict."""
         if feed is None:
             return {}
-        block = self._program.global_block()
         if isinstance(feed, dict):
-            feeds = [feed]
-        elif isinstance(feed, (list, tuple)):
-            if not self._is_data_parallel and len(feed) == 1:
-                feed = feed[0]
-            feeds = feed if isinstance(feed, (list, tuple)) else [feed]
-        else:
+            return feed
+        if not isinstance(feed, (list, tuple)):
             raise ValueError(f'feed must be a dict or a list of dicts, got {type(feed).__name__}')
-        for i, one in enumerate(feeds):
+        for i, one in enumerate(feed):
             if not isinstance(one, dict):
                 raise TypeError(f'feed is a list whose element {i} is a {type(one).__name__}; each '
                                 'element must be a dict')
-            for name in one:
-                if isinstance(name, str) and not block.has_var(name) and not use_prune:
-                    raise ValueError(f'feed names {name}, which the program does not have')
-        return feed
+        return feed[0] if len(feed) == 1 and not self._is_data_parallel else feed
 

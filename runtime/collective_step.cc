@@ -1,0 +1,179 @@
+// What a frame gives to its group and takes from it.
+#include "runtime/collective_step.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "core/text.h"
+#include "cpu/vectorised.h"
+
+namespace trireme {
+namespace {
+
+using Way = Collective::Kind;
+
+// By operand: whether it stands right behind the one before, in a bucket of the plan.
+std::vector<bool> find_followers(const Plan& plan, const Node& node) {
+  std::map<int, int> before;  // by value
+  for (const Plan::Bucket& bucket : plan.buckets) {
+    for (size_t i = 1; i < bucket.entries.size(); ++i) {
+      before[bucket.entries[i].value] = bucket.entries[i - 1].value;
+    }
+  }
+  std::vector<bool> follows(node.ins.size(), false);
+  for (size_t i = 1; i < node.ins.size(); ++i) {
+    const auto found = before.find(node.ins[i]);
+    follows[i] = found != before.end() && found->second == node.ins[i - 1];
+  }
+  return follows;
+}
+
+}  // namespace
+
+CollectiveStep::CollectiveStep(Group& group, const Plan& plan, int instruction)
+    : group_(group),
+      kind_(plan.graph.nodes[plan.instructions[instruction].node].schema->trait().exchange),
+      to_first_(plan.graph.nodes[plan.instructions[instruction].node].decided.to_first) {
+  const Node& node = plan.graph.nodes[plan.instructions[instruction].node];
+  const ValueInfo* first = node.ins.empty() ? nullptr : &plan.graph.values[node.ins.front()].info;
+  Collective what;
+  what.tag = cat("#", instruction, " ", first ? first->name : "before the update");
+  what.dtype = first ? first->dtype : DType::float32;
+  if (kind_ == Exchange::sum) {
+    what.kind = to_first_ ? Way::reduce : Way::all_reduce;
+    follows_ = find_followers(plan, node);
+    ticket_ = group.prepare(what);
+    return;
+  }
+  counts_.resize(static_cast<size_t>(group.size()));
+  what.kind = to_first_ ? Way::gather : Way::all_gather;
+  const std::string tag = what.tag;
+  what.tag = tag + ", values";
+  ticket_ = group.prepare(what);
+  what.tag = tag + ", rows";
+  what.dtype = DType::int64;
+  row_ticket_ = group.prepare(what);
+  what.tag = tag + ", how many rows";
+  what.kind = Way::all_gather;
+  count_ticket_ = group.prepare(what);
+}
+
+CollectiveStep::~CollectiveStep() = default;
+
+bool CollectiveStep::run(const BoundInstruction& bound) {
+  return kind_ == Exchange::sum ? sum(bound) : sum_rows(bound);
+}
+
+bool CollectiveStep::sum(const BoundInstruction& bound) {
+  if (!started_) {
+    pieces_.clear();
+    const Tensor* before = nullptr;
+    for (size_t i = 0; i < bound.ins.size(); ++i) {
+      const Tensor& in = std::as_const(*bound.ins[i]).tensor();
+      const Tensor& out = std::as_const(*bound.outs[i]).tensor();
+      // A parameter that was set to another shape than the program says has a gradient elsewhere.
+      const bool goes_on = follows_[i] && before->buffer() == in.buffer();
+      before = &in;
+      if (!goes_on) {
+        pieces_.push_back({.in = in.address(), .out = out.address(), .count = in.numel()});
+        continue;
+      }
+      Piece& piece = pieces_.back();
+      const auto between =
+          static_cast<const std::byte*>(in.address()) - static_cast<const std::byte*>(piece.in);
+      piece.count = between / static_cast<std::ptrdiff_t>(size_of(in.dtype())) + in.numel();
+    }
+    ticket_->start({.pieces = pieces_});
+    started_ = true;
+  }
+  if (!ticket_->done()) return false;
+  started_ = false;
+  return true;
+}
+
+bool CollectiveStep::sum_rows(const BoundInstruction& bound) {
+  const SelectedRows& mine = std::as_const(*bound.ins[0]).rows();
+  if (!started_) {
+    stage_ = Stage::counts;
+    count_ = static_cast<int64_t>(mine.rows.size());
+    count_piece_ = {.in = &count_, .out = counts_.data(), .count = 1};
+    count_ticket_->start({.pieces = {&count_piece_, 1}});
+    started_ = true;
+  }
+  if (stage_ == Stage::counts) {
+    if (!count_ticket_->done()) return false;
+    gather_rows(mine);
+    stage_ = Stage::rows;
+    rows_done_ = false;
+  }
+  if (!rows_done_ && !row_ticket_->done()) return false;
+  rows_done_ = true;
+  if (!ticket_->done()) return false;
+  started_ = false;
+  Variable& taker = *bound.outs[0];
+  if (taker.kind() != Kind::rows) taker.clear();
+  if (takes_result()) merge_rows(mine, taker.rows());
+  return true;
+}
+
+void CollectiveStep::gather_rows(const SelectedRows& mine) {
+  const int64_t all = std::accumulate(counts_.begin(), counts_.end(), int64_t{0});
+  const Shape& shape = mine.value.shape();
+  const int64_t width = shape.product(1, shape.rank()).value();
+  if (takes_result()) {
+    gathered_.rows.resize(static_cast<size_t>(all));
+    Shape whole = shape;
+    whole[0] = all;
+    gathered_.value.resize(mine.value.dtype(), whole);
+  }
+  row_piece_ = {.in = mine.rows.address(),
+                .out = takes_result() ? gathered_.rows.address() : nullptr,
+                .count = count_};
+  row_ticket_->start({.pieces = {&row_piece_, 1}, .counts = counts_});
+  pieces_.assign(1, {.in = count_ > 0 ? mine.value.address() : nullptr,
+                     .out = takes_result() ? gathered_.value.address() : nullptr,
+                     .count = count_ * width});
+  ticket_->start({.pieces = pieces_, .counts = counts_});
+}
+
+// Each row once, ascending; what members hold for one row is added up in their order.
+void CollectiveStep::merge_rows(const SelectedRows& mine, SelectedRows& sum) {
+  order_.clear();
+  for (size_t i = 0; i < gathered_.rows.size(); ++i) order_.emplace_back(gathered_.rows[i], i);
+  std::sort(order_.begin(), order_.end());
+  sum.height = mine.height;
+  sum.rows.clear();
+  for (const auto& [row, position] : order_) {
+    if (sum.rows.empty() || sum.rows.back() != row) sum.rows.push_back(row);
+  }
+  Shape shape = gathered_.value.shape();
+  shape[0] = static_cast<int64_t>(sum.rows.size());
+  sum.value.resize(gathered_.value.dtype(), shape);
+  const int64_t width = shape.product(1, shape.rank()).value();
+  const auto add = [&]<class T>(T* sums) {
+    const T* given = std::as_const(gathered_.value).data<T>();
+    int64_t at = -1;  // among the sums
+    for (const auto& [row, position] : order_) {
+      const T* from = given + static_cast<int64_t>(position) * width;
+      if (at < 0 || sum.rows[static_cast<size_t>(at)] != row) {
+        std::copy_n(from, width, sums + ++at * width);
+        continue;
+      }
+      T* to = sums + at * width;
+      vectorised([=] {
+        for (int64_t i = 0; i < width; ++i) to[i] += from[i];
+      });
+    }
+  };
+  switch (sum.value.dtype()) {
+    case DType::float32:
+      return add(sum.value.data<float>());
+    case DType::float64:
+      return add(sum.value.data<double>());
+    default:
+      throw InternalError(cat("a gradient of type ", name_of(sum.value.dtype())));
+  }
+}
+
+}  // namespace trireme

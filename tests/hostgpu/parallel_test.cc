@@ -1,0 +1,81 @@
+// Data parallelism on devices with memory of their own: the bits of as many CPU places.
+#include <gmock/gmock.h>
+
+#include "layers/layers.h"
+#include "runtime/compiled_program.h"
+#include "tests/hostgpu/hostgpu_places.h"
+#include "tests/runtime/loop_nets.h"
+
+namespace trireme::testing {
+namespace {
+
+std::vector<Place> places_of(const std::function<Place(int)>& place, int count) {
+  std::vector<Place> places;
+  for (int i = 0; i < count; ++i) places.push_back(place(i));
+  return places;
+}
+
+struct Net {
+  const char* name;
+  std::function<Var&(Var& x)> build;
+  bool sync_batch_norm = false;
+};
+
+Var& with_batch_norm(Var& x) { return layers::batch_norm(dense(x), {}); }
+
+std::vector<Net> nets() {
+  return {
+      {"dense", [](Var& x) -> Var& { return dense(dense(x)); }},
+      {"batch_norm", with_batch_norm},
+      {"sync_batch_norm", with_batch_norm, true},
+      {"dropout", [](Var& x) -> Var& { return layers::dropout(dense(x), {.dropout_prob = 0.5}); }}};
+}
+
+// The scope after some steps on batches that do not share out evenly.
+std::unique_ptr<Scope> trained(const Net& net, const std::vector<Place>& places) {
+  auto main = Program::create(), startup = Program::create();
+  main->set_seed(7);
+  startup->set_seed(7);
+  Var* loss = nullptr;
+  {
+    const UniqueNameGuard own_names;
+    const ProgramGuard guard(main, startup);
+    Var& x = layers::data("x", {kWidth});
+    loss = &layers::mean(layers::square(net.build(x)));
+    optimizer::Adam(1e-2).minimize(*loss);
+  }
+  auto scope = std::make_unique<Scope>();
+  Executor exe(places.front());
+  const RunOptions options{.scope = scope.get(), .threads = 2, .process_seed = 3};
+  exe.run(*startup, {}, {}, options);
+  BuildStrategy build;
+  build.sync_batch_norm = net.sync_batch_norm;
+  CompiledProgram compiled(main, build);
+  compiled.with_data_parallel({.loss_name = loss->name(), .places = places});
+  for (int64_t step = 0; step < 4; ++step) {
+    compiled.run(exe, Feeds{{"x", varied({9 + step, kWidth})}}, {loss->name()}, options);
+  }
+  return scope;
+}
+
+TEST(HostGpuParallel, TrainsToTheBitsOfAsManyCpuPlaces) {
+  for (const Net& net : nets()) {
+    for (int count : {2, 4}) {
+      SCOPED_TRACE(cat(net.name, " on ", count));
+      try {
+        const auto cpu = trained(net, places_of([](int) { return cpu_place(); }, count));
+        const auto gpu = trained(net, places_of(hostgpu_place, count));
+        EXPECT_EQ(difference(*cpu, *gpu), "");
+        // Several replicas on one device.
+        EXPECT_EQ(difference(*cpu, *trained(net, std::vector<Place>(static_cast<size_t>(count),
+                                                                    hostgpu_place(0)))),
+                  "");
+      } catch (const Error& e) {
+        ADD_FAILURE() << e.what();
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme::testing
