@@ -12,8 +12,8 @@
 
 #include "compile/passes.h"
 #include "compile/views.h"
+#include "cpu/tiled_sum.h"
 #include "ir/tile.h"
-#include "ops/primitive/tiled_sum.h"
 
 namespace trireme {
 namespace {

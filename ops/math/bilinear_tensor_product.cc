@@ -1,7 +1,7 @@
 // bilinear_tensor_product: Out[n, k] = X[n] Weight[k] Y[n]^T + Bias[k].
 #include <algorithm>
 
-#include "ops/math/gemm_kernel.h"
+#include "cpu/gemm_kernel.h"
 #include "ops/rules.h"
 
 namespace trireme {

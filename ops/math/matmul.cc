@@ -1,8 +1,8 @@
 // Matrix products: mul, matmul and matmul_v2. They differ in how operands become matrices.
 #include <numeric>
 
+#include "cpu/product_chains.h"
 #include "ir/schema.h"
-#include "ops/math/product_chains.h"
 
 namespace trireme {
 namespace {

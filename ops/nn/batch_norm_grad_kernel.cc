@@ -4,8 +4,8 @@
 // batch made its own statistics, dx = scale * inverse * (dy - mean(dy) - xhat * mean(dy * xhat)).
 // dy is what arrives behind the activation. It is made again wherever it is read, unless it is a
 // result too (Z@GRAD): then it is written first.
+#include "cpu/kernels/batch_norm_lanes.h"
 #include "ops/nn/batch_norm.h"
-#include "ops/nn/batch_norm_lanes.h"
 
 namespace trireme {
 namespace {

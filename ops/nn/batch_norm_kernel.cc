@@ -1,6 +1,6 @@
 // The kernel of batch normalisation: statistics, then one pass that normalises, adds and activates.
+#include "cpu/kernels/batch_norm_lanes.h"
 #include "ops/nn/batch_norm.h"
-#include "ops/nn/batch_norm_lanes.h"
 
 namespace trireme {
 namespace {

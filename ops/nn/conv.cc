@@ -1,9 +1,9 @@
 // Convolutions: conv2d, conv3d, depthwise_conv2d and the transposed ones.
 #include <algorithm>
 
+#include "cpu/kernels/conv_onednn.h"
 #include "ir/schema.h"
 #include "ops/nn/channel_blocks.h"
-#include "ops/nn/conv_onednn.h"
 #include "ops/nn/conv_product.h"
 
 namespace trireme {

@@ -5,8 +5,8 @@
 
 #include "cpu/element_math.h"
 #include "cpu/independent.h"
+#include "cpu/lanes.h"
 #include "cpu/vectorised.h"
-#include "ops/nn/lanes.h"
 
 namespace trireme {
 namespace {

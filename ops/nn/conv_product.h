@@ -1,7 +1,7 @@
 // Convolution as matrix products: each image's windows are laid out as columns of a matrix.
 #pragma once
 
-#include "ops/math/gemm_kernel.h"
+#include "cpu/gemm_kernel.h"
 #include "ops/nn/window.h"
 
 namespace trireme {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "ops/primitive/fused_loop.h"
-#include "ops/primitive/tiled_sum.h"
+#include "cpu/kernels/fused_loop.h"
+#include "cpu/tiled_sum.h"
 
 namespace trireme {
 

@@ -2,9 +2,9 @@
 #include <limits>
 #include <type_traits>
 
+#include "cpu/tiled_sum.h"
 #include "ops/loops.h"
 #include "ops/primitive/reduction.h"
-#include "ops/primitive/tiled_sum.h"
 #include "ops/rules.h"
 
 namespace trireme {

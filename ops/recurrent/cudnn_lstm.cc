@@ -1,8 +1,8 @@
 // cudnn_lstm: several layers of long short-term memory, one- or two-directional, over padded steps.
 #include <algorithm>
 
+#include "cpu/kernels/stacked_lstm.h"
 #include "ir/schema.h"
-#include "ops/recurrent/stacked_lstm.h"
 #include "ops/tensor/random_source.h"
 
 namespace trireme {

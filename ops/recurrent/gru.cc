@@ -1,6 +1,6 @@
 // gru: a gated recurrent unit over sequences whose input is already projected to the gates.
 // The gates, r * h' and h are kept in the order of Input's rows; the gradient reads them.
-#include "ops/recurrent/gru_cell.h"
+#include "cpu/kernels/gru_cell.h"
 #include "ops/scratch.h"
 #include "ops/sequence/sequence_rules.h"
 

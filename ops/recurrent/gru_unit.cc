@@ -1,6 +1,6 @@
 // gru_unit: one step of a gated recurrent unit, without sequences.
+#include "cpu/kernels/gru_cell.h"
 #include "ir/schema.h"
-#include "ops/recurrent/gru_cell.h"
 #include "ops/scratch.h"
 
 namespace trireme {

@@ -5,7 +5,7 @@
 // BatchGate keeps the gates after activation, BatchCellPreAct the activated cell and lstmp's
 // BatchHidden the hidden state before projection, in the order of Input's rows; the gradient reads
 // them.
-#include "ops/recurrent/lstm_recurrence.h"
+#include "cpu/kernels/lstm_recurrence.h"
 #include "ops/sequence/sequence_rules.h"
 
 namespace trireme {

@@ -1,8 +1,8 @@
 // sequence_conv: each row with its neighbours inside the sequence, times a filter.
 #include <algorithm>
 
+#include "cpu/gemm_kernel.h"
 #include "cpu/vectorised.h"
-#include "ops/math/gemm_kernel.h"
 #include "ops/sequence/sequence_rules.h"
 
 namespace trireme {

@@ -10,8 +10,8 @@
 //   h = u * c + (1 - u) * h', or with origin_mode h = u * h' + (1 - u) * c
 #pragma once
 
+#include "cpu/gemm_kernel.h"
 #include "cpu/staging.h"
-#include "ops/math/gemm_kernel.h"
 #include "ops/recurrent/recurrent_rules.h"
 
 namespace trireme {

@@ -1,4 +1,4 @@
-#include "ops/primitive/tiled_sum.h"
+#include "cpu/tiled_sum.h"
 
 #include <gtest/gtest.h>
 

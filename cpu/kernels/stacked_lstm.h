@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "core/random.h"
+#include "cpu/gemm_kernel.h"
 #include "cpu/staging.h"
-#include "ops/math/gemm_kernel.h"
 #include "ops/recurrent/recurrent_rules.h"
 #include "ops/scratch.h"
 

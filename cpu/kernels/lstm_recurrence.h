@@ -21,8 +21,8 @@
 #include <utility>
 #include <vector>
 
+#include "cpu/gemm_kernel.h"
 #include "cpu/staging.h"
-#include "ops/math/gemm_kernel.h"
 #include "ops/recurrent/recurrent_rules.h"
 #include "ops/scratch.h"
 

@@ -1,7 +1,7 @@
 // Batch normalisation of float32 images whose channels stand side by side.
 #pragma once
 
-#include "ops/nn/lanes.h"
+#include "cpu/lanes.h"
 #include "ops/nn/moments.h"
 
 namespace trireme {

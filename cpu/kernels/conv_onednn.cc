@@ -1,5 +1,5 @@
 // Makes oneDNN's convolutions into phases of a kernel: pack the filter, run slices, add up.
-#include "ops/nn/conv_onednn.h"
+#include "cpu/kernels/conv_onednn.h"
 
 #include <algorithm>
 #include <memory>

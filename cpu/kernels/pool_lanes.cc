@@ -3,7 +3,7 @@
 #include <cstring>
 #include <limits>
 
-#include "ops/nn/lanes.h"
+#include "cpu/lanes.h"
 #include "ops/nn/pool.h"
 
 namespace trireme {

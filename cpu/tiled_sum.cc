@@ -1,5 +1,5 @@
 // How a tensor is cut into lines and chunks, and the loops that add lines up.
-#include "ops/primitive/tiled_sum.h"
+#include "cpu/tiled_sum.h"
 
 #include <algorithm>
 

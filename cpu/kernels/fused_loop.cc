@@ -1,5 +1,5 @@
 // Plans the registers of one loop of a p.fused node, and runs it tile by tile.
-#include "ops/primitive/fused_loop.h"
+#include "cpu/kernels/fused_loop.h"
 
 #include <algorithm>
 #include <cstring>

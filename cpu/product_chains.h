@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
+#include "cpu/gemm_kernel.h"
 #include "cpu/staging.h"
 #include "ir/kernel.h"
-#include "ops/math/gemm_kernel.h"
 
 namespace trireme::products {
 
