@@ -316,11 +316,20 @@ void Registry::finish() {
   }
 }
 
+void Registry::add_kernels(std::string_view type, std::vector<Kernel> kernels) {
+  const auto row = rows_.find(type);
+  if (row == rows_.end()) throw InternalError(cat("kernels for ", type, ", which is no row"));
+  std::vector<Kernel>& own = row->second->kernels_;
+  own.insert(own.begin(), std::make_move_iterator(kernels.begin()),
+             std::make_move_iterator(kernels.end()));
+}
+
 const Registry& op_table() {
   static const Registry table = [] {
     Registry ops;
     register_all_ops(ops);
     ops.finish();
+    add_cpu_kernels(ops);
     return ops;
   }();
   return table;
