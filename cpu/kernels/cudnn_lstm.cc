@@ -18,7 +18,7 @@ struct LstmDropout {
         source(site.attr<int32_t>("seed") > 0
                    ? std::optional(static_cast<uint64_t>(site.attr<int32_t>("seed")))
                    : std::nullopt,
-               stream_of(out_name), Draws::change) {}
+               stream_of(out_name), PerStep::change) {}
 };
 
 int present(int first, int second) { return first >= 0 ? first : second; }
