@@ -93,7 +93,8 @@ format:
 	git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cc' '*.cu' | \
 	  xargs -0 -r clang-format -i
 
-tidy: bootstrap
+tidy:
+	@PYTHON='$(PYTHON)' tools/bootstrap.sh --tidy
 	cmake --preset clang -DTRIREME_PYTHON=OFF
 	cmake --build --preset clang --parallel $(JOBS) --target trireme_wire
 	git ls-files '*.cc' ':!tests' ':!python' ':!examples' ':!bench/peers' | \
