@@ -32,9 +32,9 @@ help:
 	@echo "make test SANITIZE=1  the C++ tests under the address and undefined-behaviour sanitizers"
 	@echo "make bench            run the benchmark programs (two hours with all peers)"
 	@echo "make bench QUICK=1    their main table, one process a side (some 7 minutes)"
-	@echo "make docs             write docs/ops.md and docs/flags.md from the tables in the code"
+	@echo "make docs             write docs/ops.md, docs/flags.md and docs/rooms.svg from the code"
 	@echo "make counts           count what works, for README.md and docs/names.md"
-	@echo "make lint             check format, Python names and the order of the rooms"
+	@echo "make lint             check format, names, the order of the rooms, first lines, long functions"
 	@echo "make format           let clang-format lay out the C++ files"
 	@echo "make tidy             run clang-tidy (slow)"
 	@echo "make build            library, binding and tests, in build/release"
@@ -80,6 +80,7 @@ docs: build
 	mkdir -p docs
 	build/$(PRESET)/tools/op_docs > docs/ops.md
 	$(VENV_PYTHON) tools/flag_docs.py > docs/flags.md
+	$(VENV_PYTHON) tools/draw_rooms.py > docs/rooms.svg
 
 counts: build
 	$(VENV_PYTHON) tools/count.py --write
@@ -92,7 +93,8 @@ format:
 	git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cc' '*.cu' | \
 	  xargs -0 -r clang-format -i
 
-tidy: bootstrap
+tidy:
+	@PYTHON='$(PYTHON)' tools/bootstrap.sh --tidy
 	cmake --preset clang -DTRIREME_PYTHON=OFF
 	cmake --build --preset clang --parallel $(JOBS) --target trireme_wire
 	git ls-files '*.cc' ':!tests' ':!python' ':!examples' ':!bench/peers' | \

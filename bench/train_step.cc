@@ -105,7 +105,8 @@ Binding measure_binding(const bench::Workload& work, const std::string& loss,
   return found;
 }
 
-int run(int count, char** words) {
+// What the command line asks for.
+struct Request {
   std::string name = "toy";
   int reps = 9;
   double secs = 1;
@@ -113,56 +114,69 @@ int run(int count, char** words) {
   int places = 1, batches = 0;
   BuildStrategy strategy;
   RunOptions options{.threads = num_threads()};
+};
+
+Request request_of(int count, char** words) {
+  Request asked;
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
     const auto value = [&] { return i + 1 < count ? words[++i] : words[0]; };
     if (word == "--threads")
-      options.threads = std::atoi(value());
+      asked.options.threads = std::atoi(value());
     else if (word == "--places")
-      places = std::atoi(value());
+      asked.places = std::atoi(value());
     else if (word == "--batches")
-      batches = std::atoi(value());
+      asked.batches = std::atoi(value());
     else if (word == "--shards")
-      strategy.virtual_shards = std::atoi(value());
+      asked.strategy.virtual_shards = std::atoi(value());
     else if (word == "--reps")
-      reps = std::atoi(value());
+      asked.reps = std::atoi(value());
     else if (word == "--profile")
-      profile = true;
+      asked.profile = true;
     else if (word == "--binding")
-      binding_only = true;
+      asked.binding_only = true;
     else if (word == "--off")
-      options.passes_off.emplace_back(value());
+      asked.options.passes_off.emplace_back(value());
     else if (word == "--secs")
-      secs = std::atof(value());
+      asked.secs = std::atof(value());
     else
-      name = word;
+      asked.name = word;
   }
+  if (asked.batches == 0) asked.batches = asked.places;
+  return asked;
+}
+
+void print_binding(const std::string& name, const Binding& found) {
+  const auto list = [](const std::vector<double>& times) {
+    std::string text;
+    for (const double ms : times) text += cat(text.empty() ? "[" : ", ", ms);
+    return text + "]";
+  };
+  std::printf(
+      "{\"name\": \"%s\", \"compile_ms\": %.1f, \"rebind_ms\": %s, \"library_ms\": %s, "
+      "\"return_ms\": %.3f}\n",
+      name.c_str(), found.compile_ms, list(found.rebind_ms).c_str(), list(found.library_ms).c_str(),
+      found.return_ms);
+}
+
+int run(int count, char** words) {
+  const Request asked = request_of(count, words);
+  const RunOptions& options = asked.options;
   read_flags_from_environment();
   default_startup_program().set_seed(1);
-  bench::Workload work = bench::workload(name);
+  bench::Workload work = bench::workload(asked.name);
   Var& loss = work.build();
   Executor exe;
   exe.run(default_startup_program());
-  if (batches == 0) batches = places;
-  const Feeds batch = repeated(work.feeds, batches);
+  const Feeds batch = repeated(work.feeds, asked.batches);
   CompiledProgram parallel(default_main_program().shared_from_this());
-  const bool on_places = places > 1 || strategy.virtual_shards > 0;
+  const bool on_places = asked.places > 1 || asked.strategy.virtual_shards > 0;
   if (on_places) {
-    parallel.with_data_parallel(
-        {.build_strategy = strategy, .places = std::vector<Place>(static_cast<size_t>(places))});
+    parallel.with_data_parallel({.build_strategy = asked.strategy,
+                                 .places = std::vector<Place>(static_cast<size_t>(asked.places))});
   }
-  if (binding_only) {
-    const Binding found = measure_binding(work, loss.name(), options);
-    const auto list = [](const std::vector<double>& times) {
-      std::string text;
-      for (const double ms : times) text += cat(text.empty() ? "[" : ", ", ms);
-      return text + "]";
-    };
-    std::printf(
-        "{\"name\": \"%s\", \"compile_ms\": %.1f, \"rebind_ms\": %s, \"library_ms\": %s, "
-        "\"return_ms\": %.3f}\n",
-        name.c_str(), found.compile_ms, list(found.rebind_ms).c_str(),
-        list(found.library_ms).c_str(), found.return_ms);
+  if (asked.binding_only) {
+    print_binding(asked.name, measure_binding(work, loss.name(), options));
     return 0;
   }
   const double started = now();
@@ -179,8 +193,8 @@ int run(int count, char** words) {
   step();
   double before = now();
   step();
-  const int steps = std::max(1, static_cast<int>(secs / (now() - before)));
-  if (profile) {
+  const int steps = std::max(1, static_cast<int>(asked.secs / (now() - before)));
+  if (asked.profile) {
     start_profiling();
     for (int i = 0; i < steps; ++i) step();
     std::printf("%s", profile_table(stop_profiling(), ProfileOrder::total).c_str());
@@ -189,12 +203,12 @@ int run(int count, char** words) {
   }
   std::vector<double> times;
   const double cpu_before = cpu_seconds();
-  for (int r = 0; r < reps; ++r) {
+  for (int r = 0; r < asked.reps; ++r) {
     before = now();
     for (int i = 0; i < steps; ++i) step();
     times.push_back((now() - before) / steps);
   }
-  const double cpu = (cpu_seconds() - cpu_before) / (static_cast<double>(reps) * steps);
+  const double cpu = (cpu_seconds() - cpu_before) / (static_cast<double>(asked.reps) * steps);
   std::sort(times.begin(), times.end());
   rusage use{};
   getrusage(RUSAGE_SELF, &use);
@@ -203,9 +217,9 @@ int run(int count, char** words) {
       "\"lo\": %.5f, \"hi\": %.5f, "
       "\"cpu_ms\": %.5f, \"first_ms\": %.1f, \"steps\": %d, \"loss\": %.6f, "
       "\"peak_rss_mb\": %.1f, \"onednn\": \"%s\"}\n",
-      name.c_str(), options.threads, places, static_cast<long long>(samples_of(batch)),
+      asked.name.c_str(), options.threads, asked.places, static_cast<long long>(samples_of(batch)),
       times[times.size() / 2] * 1e3, times.front() * 1e3, times.back() * 1e3, cpu * 1e3,
-      first * 1e3, steps * reps, last, static_cast<double>(use.ru_maxrss) / 1024,
+      first * 1e3, steps * asked.reps, last, static_cast<double>(use.ru_maxrss) / 1024,
       onednn_version().c_str());
   return 0;
 }

@@ -1,3 +1,4 @@
+// Builds each timed program from layers, with the numbers that are fed to it.
 #include "bench/workloads.h"
 
 #include <cmath>

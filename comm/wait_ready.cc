@@ -1,3 +1,4 @@
+// Tries connections until every peer accepts one or the deadline has passed.
 #include "comm/wait_ready.h"
 
 #include <fcntl.h>

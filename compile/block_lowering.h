@@ -27,6 +27,15 @@ struct Lowering {
   std::map<std::string, const Var*> inner_states = {};  // persistable variables of sub-blocks
 };
 
+// An op's operands and results while it is lowered, and how its row sees them.
+struct OpOperands {
+  OpView view;
+  std::vector<int> ins = {};          // values, by position; -1: there is none
+  std::vector<ValueInfo> facts = {};  // of these; copies, for the graph's table moves
+  std::vector<std::unique_ptr<ValueInfo>> results = {};
+  std::vector<std::string> result_names = {};  // by position; empty: nobody wants it
+};
+
 class BlockLowering {
  public:
   BlockLowering(const Block& block, Graph& graph, Lowering& shared, BlockLowering* outer);
@@ -47,7 +56,13 @@ class BlockLowering {
   void write(const std::string& name, int value);
   void write(const std::string& name, int value, const std::string& own);
   bool unreadable(const std::string& name) const;
+
+  // One op (lower_op.cc).
   void lower_op(const Op& op);
+  void read_operands(const Op& op, const OpSchema& schema, OpOperands& operands);
+  void add_results(const Op& op, const OpSchema& schema, OpOperands& operands);
+  std::vector<int> emit_op(const Op& op, const OpSchema& schema, std::shared_ptr<const Attrs> attrs,
+                           const OpOperands& operands);
   void check_fed(const Op& op) const;
   void check_read(const Op& op) const;
   bool end_lives(const Op& op);
@@ -81,6 +96,9 @@ class BlockLowering {
   std::vector<Region::Link> reads_;
   std::vector<Region::Load> loads_;
 };
+
+// What the program declares of a variable.
+ValueInfo facts_of(const Var& var);
 
 // Extents that two shapes agree on; the others are unknown.
 Shape common_extents(const Shape& a, const Shape& b);

@@ -13,12 +13,13 @@ namespace {
 struct ForwardView {
   OpView view;
   std::vector<int> ins;
-  std::vector<ValueInfo> results;
+  std::vector<ValueInfo> results = {};
+  std::vector<ValueInfo> facts = {};  // of ins
 };
 
 ForwardView forward_view(Graph& graph, const OpSchema& forward, const OpView& grad,
                          const std::vector<int>& grad_ins) {
-  ForwardView made{OpView(forward, grad.attrs()), {}, {}};
+  ForwardView made{OpView(forward, grad.attrs()), {}};
   std::set<int> seen;
   for (const SlotSpec& slot : forward.inputs()) {
     std::vector<const ValueInfo*> facts;
@@ -34,26 +35,20 @@ ForwardView forward_view(Graph& graph, const OpSchema& forward, const OpView& gr
   return made;
 }
 
-}  // namespace
-
-std::vector<int> lower_by_vjp(Graph& graph, const OpView& view, const std::vector<int>& ins) {
-  const OpSchema& forward = *view.schema().forward();
-  promise(static_cast<bool>(forward.body_rule()), "a gradient without rules comes from a body");
-
-  ForwardView again = forward_view(graph, forward, view, ins);
+// Gives the forward view its operands and those results whose gradients arrive.
+void complete_view(const Graph& graph, const OpSchema& forward, const OpView& view,
+                   ForwardView& again) {
   // Facts are copied: the graph's table moves while the body emits.
-  std::vector<ValueInfo> facts;
-  facts.reserve(again.ins.size());
-  for (int id : again.ins) facts.push_back(id < 0 ? ValueInfo{} : graph.values[id].info);
+  again.facts.reserve(again.ins.size());
+  for (int id : again.ins) again.facts.push_back(id < 0 ? ValueInfo{} : graph.values[id].info);
   size_t at = 0;
   for (const SlotSpec& slot : forward.inputs()) {
     std::vector<const ValueInfo*> operands;
     const size_t count = view.count(slot.name);
-    for (size_t i = 0; i < count; ++i) operands.push_back(&facts[at + i]);
+    for (size_t i = 0; i < count; ++i) operands.push_back(&again.facts[at + i]);
     at += slot.duplicable ? count : 1;
     again.view.add_in(slot.name, operands);
   }
-  // Outputs are wanted where their gradient arrives.
   again.results.resize(forward.outputs().size());
   for (size_t s = 0; s < forward.outputs().size(); ++s) {
     const SlotSpec& slot = forward.outputs()[s];
@@ -66,13 +61,17 @@ std::vector<int> lower_by_vjp(Graph& graph, const OpView& view, const std::vecto
     again.view.add_out(slot.name, operands);
   }
   again.view.seal();
+}
 
-  const size_t first_node = graph.nodes.size();
-  Body body(graph, again.view, again.ins);
-  forward.body_rule()(body);
-  const size_t end_node = graph.nodes.size();
+// The nodes that a body has emitted.
+struct NodeRange {
+  size_t first, end;
+};
 
-  // Only values that depend on an input whose gradient is wanted need one.
+// Only values that depend on an input whose gradient is wanted need one.
+std::set<int> values_to_differentiate(const Graph& graph, const OpSchema& forward,
+                                      const OpView& view, const ForwardView& again,
+                                      NodeRange nodes) {
   std::set<int> needed;
   for (const SlotSpec& slot : forward.inputs()) {
     if (!view.schema().find_output(slot.name + "@GRAD")) continue;
@@ -83,55 +82,84 @@ std::vector<int> lower_by_vjp(Graph& graph, const OpView& view, const std::vecto
       }
     }
   }
-  for (size_t n = first_node; n < end_node; ++n) {
+  for (size_t n = nodes.first; n < nodes.end; ++n) {
     const Node& node = graph.nodes[n];
     for (int in : node.ins) {
       if (needed.contains(in)) needed.insert(node.outs.begin(), node.outs.end());
     }
   }
+  return needed;
+}
 
-  std::map<int, Expr> grads;
-  const auto accumulate = [&](int value, Expr grad) {
-    const auto [it, fresh] = grads.try_emplace(value, grad);
+// Gradients by value; what arrives twice is added up.
+class GradSums {
+ public:
+  void add(int value, Expr grad) {
+    const auto [it, fresh] = grads_.try_emplace(value, grad);
     if (!fresh) it->second = it->second + grad;
-  };
-  for (size_t s = 0; s < forward.outputs().size(); ++s) {
-    const std::string& slot = forward.outputs()[s].name;
-    const int position = again.view.out_position(slot);
+  }
+  Expr find(int value) const {
+    const auto it = grads_.find(value);
+    return it == grads_.end() ? Expr() : it->second;
+  }
+
+ private:
+  std::map<int, Expr> grads_;
+};
+
+// Sends the gradients that have arrived at a node's results on to its operands.
+void differentiate_node(Graph& graph, size_t index, const std::set<int>& needed, GradSums& grads) {
+  const Node node = graph.nodes[index];  // a copy: rules append nodes
+  std::vector<Expr> out_grads;
+  bool any = false, wanted = false;
+  for (int out : node.outs) {
+    out_grads.push_back(grads.find(out));
+    any |= static_cast<bool>(out_grads.back());
+    wanted |= needed.contains(out);
+  }
+  if (!any || !wanted || !node.schema->vjp_rule()) return;
+  std::vector<Expr> operands, results;
+  for (int in : node.ins) operands.push_back(in < 0 ? Expr() : Expr(&graph, in));
+  for (int out : node.outs) results.push_back(Expr(&graph, out));
+  std::vector<ValueInfo> copies;
+  copies.reserve(graph.values.size());
+  for (const Value& value : graph.values) copies.push_back(value.info);
+  std::vector<ValueInfo*> pointers;
+  for (ValueInfo& info : copies) pointers.push_back(&info);
+  const OpView node_view = view_of(node, pointers);
+  Vjp vjp(node_view, operands, results, out_grads);
+  node.schema->vjp_rule()(vjp);
+  for (size_t i = 0; i < node.ins.size(); ++i) {
+    if (vjp.grads()[i] && needed.contains(node.ins[i])) grads.add(node.ins[i], vjp.grads()[i]);
+  }
+}
+
+}  // namespace
+
+std::vector<int> lower_by_vjp(Graph& graph, const OpView& view, const std::vector<int>& ins) {
+  const OpSchema& forward = *view.schema().forward();
+  promise(static_cast<bool>(forward.body_rule()), "a gradient without rules comes from a body");
+
+  ForwardView again = forward_view(graph, forward, view, ins);
+  complete_view(graph, forward, view, again);
+  const size_t first_node = graph.nodes.size();
+  Body body(graph, again.view, again.ins);
+  forward.body_rule()(body);
+  const NodeRange nodes{first_node, graph.nodes.size()};
+  const std::set<int> needed = values_to_differentiate(graph, forward, view, again, nodes);
+
+  GradSums grads;
+  for (const SlotSpec& slot : forward.outputs()) {
+    const int position = again.view.out_position(slot.name);
     if (position < 0) continue;
     const Expr result = body.results()[position];
-    if (!result)
-      throw InternalError(cat("the body of ", forward.type(), " leaves ", slot, " unset"));
+    if (!result) {
+      throw InternalError(cat("the body of ", forward.type(), " leaves ", slot.name, " unset"));
+    }
     // A gradient may arrive in another shape of the same size (a [1] loss gradient for rank 0).
-    accumulate(result.id(), Expr(&graph, ins[view.position(slot + "@GRAD")]));
+    grads.add(result.id(), Expr(&graph, ins[view.position(slot.name + "@GRAD")]));
   }
-
-  for (size_t n = end_node; n-- > first_node;) {
-    const Node node = graph.nodes[n];  // a copy: rules append nodes
-    std::vector<Expr> out_grads;
-    bool any = false, wanted = false;
-    for (int out : node.outs) {
-      const auto it = grads.find(out);
-      out_grads.push_back(it == grads.end() ? Expr() : it->second);
-      any |= it != grads.end();
-      wanted |= needed.contains(out);
-    }
-    if (!any || !wanted || !node.schema->vjp_rule()) continue;
-    std::vector<Expr> operands, results;
-    for (int in : node.ins) operands.push_back(in < 0 ? Expr() : Expr(&graph, in));
-    for (int out : node.outs) results.push_back(Expr(&graph, out));
-    std::vector<ValueInfo> copies;
-    copies.reserve(graph.values.size());
-    for (const Value& value : graph.values) copies.push_back(value.info);
-    std::vector<ValueInfo*> pointers;
-    for (ValueInfo& info : copies) pointers.push_back(&info);
-    const OpView node_view = view_of(node, pointers);
-    Vjp vjp(node_view, operands, results, out_grads);
-    node.schema->vjp_rule()(vjp);
-    for (size_t i = 0; i < node.ins.size(); ++i) {
-      if (vjp.grads()[i] && needed.contains(node.ins[i])) accumulate(node.ins[i], vjp.grads()[i]);
-    }
-  }
+  for (size_t n = nodes.end; n-- > nodes.first;) differentiate_node(graph, n, needed, grads);
 
   std::vector<int> outs(view.out_size(), -1);
   for (const SlotSpec& slot : forward.inputs()) {
@@ -141,9 +169,8 @@ std::vector<int> lower_by_vjp(Graph& graph, const OpView& view, const std::vecto
       const int position = view.out_position(grad_slot, i);
       if (position < 0 || !view.out_at(position)) continue;
       const int input = again.ins[again.view.position(slot.name, i)];
-      const auto it = grads.find(input);
-      outs[position] =
-          it != grads.end() ? it->second.id() : full_like(Expr(&graph, input), 0.0).id();
+      const Expr grad = grads.find(input);
+      outs[position] = grad ? grad.id() : full_like(Expr(&graph, input), 0.0).id();
     }
   }
   return outs;

@@ -1,3 +1,4 @@
+// Takes lists of addresses apart, and refuses what is none.
 #include "core/endpoints.h"
 
 #include <charconv>

@@ -1,3 +1,4 @@
+// The counter behind count_name_lookup.
 #include "core/lookups.h"
 
 #include <atomic>

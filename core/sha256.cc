@@ -1,3 +1,4 @@
+// The rounds of SHA-256 over blocks of 64 bytes.
 #include "core/sha256.h"
 
 #include <bit>

@@ -1,3 +1,4 @@
+// Where warnings go, and which of them have been said.
 #include "core/warning.h"
 
 #include <cstdio>

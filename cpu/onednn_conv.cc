@@ -227,7 +227,7 @@ class Conv : public OnednnConv {
 
   // The layout that most filter gradients come in: squares of 16 input and 16 output channels, one
   // per tap. The slices' squares are added up and turned over while they are in the nearest cache;
-  // the library's own reorder would take two more passes over memory.
+  // the library's own reorder would take two more sweeps over memory.
   static constexpr int64_t kSide = 16, kSquare = kSide * kSide, kMostTaps = 25;
   void sum_squares(const FilterPiece& piece, const float* sums, float* plain) const {
     const int64_t taps = sizes_.axes[0].size * sizes_.axes[1].size;

@@ -269,26 +269,26 @@ inline BoundKernel run_staging(const Staged& copy) {
   return made;
 }
 
-// Chains in the order in which parts take them: the first stretch of every result, then the second,
+// Chains in the order in which parts take them: the first quarter of every result, then the second,
 // and so on. So whoever takes the first parts computes the beginning of every result, and finds it
 // in the cache when the next kernel shares out the same rows.
 template <class T>
 struct ChainOrder {
-  struct Place {
+  struct Entry {
     int result, chain;
   };
   explicit ChainOrder(const std::vector<Result<T>>& results) {
-    constexpr int64_t kStretches = 4;
-    for (int64_t stretch = 0; stretch < kStretches; ++stretch) {
+    constexpr int64_t kQuarters = 4;
+    for (int64_t quarter = 0; quarter < kQuarters; ++quarter) {
       for (size_t r = 0; r < results.size(); ++r) {
         const int64_t size = std::ssize(results[r].chains);
-        for (int64_t c = size * stretch / kStretches; c < size * (stretch + 1) / kStretches; ++c) {
-          places.push_back({static_cast<int>(r), static_cast<int>(c)});
+        for (int64_t c = size * quarter / kQuarters; c < size * (quarter + 1) / kQuarters; ++c) {
+          entries.push_back({static_cast<int>(r), static_cast<int>(c)});
         }
       }
     }
   }
-  std::vector<Place> places;
+  std::vector<Entry> entries;
 };
 
 // Parts take whole chains.
@@ -303,7 +303,7 @@ BoundKernel run_chains(std::vector<Result<T>> results, Product<T> product) {
     ChainOrder<T> order;
   };
   ChainOrder<T> order(results);
-  const auto count = std::ssize(order.places);
+  const auto count = std::ssize(order.entries);
   const auto wanted = static_cast<int64_t>(std::min(work / kWorkPerPart, 64.0));
   const auto parts = static_cast<int>(std::clamp<int64_t>(wanted, 1, std::max<int64_t>(count, 1)));
   const auto shared = std::make_shared<const Shared>(Shared{std::move(results), std::move(order)});
@@ -311,9 +311,9 @@ BoundKernel run_chains(std::vector<Result<T>> results, Product<T> product) {
       [shared, product, count](const KernelArgs& k) {
         const auto [begin, end] = k.range(count);
         for (int64_t i = begin; i < end; ++i) {
-          const auto place = shared->order.places[static_cast<size_t>(i)];
-          const Result<T>& result = shared->results[static_cast<size_t>(place.result)];
-          for (const Term<T>& term : result.chains[static_cast<size_t>(place.chain)].terms) {
+          const auto entry = shared->order.entries[static_cast<size_t>(i)];
+          const Result<T>& result = shared->results[static_cast<size_t>(entry.result)];
+          for (const Term<T>& term : result.chains[static_cast<size_t>(entry.chain)].terms) {
             term.run(product, result.a.in(k), result.b.in(k), k.out<T>(result.out_at));
           }
         }

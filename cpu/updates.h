@@ -1,4 +1,4 @@
-// One pass over a parameter and its moments: the steps of optimizers as loops at memory speed.
+// One sweep over a parameter and its moments: the steps of optimizers as loops at memory speed.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// Writes and reads the manifest and the parts of a compiled program's file, and proves them.
 #include "io/compiled_file.h"
 
 #include <algorithm>

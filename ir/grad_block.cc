@@ -52,6 +52,36 @@ std::set<std::string> inputs_of(const std::vector<Op*>& ops) {
 
 }  // namespace
 
+// What of a sub-block gradients go through.
+struct ReachedBody {
+  // Gradients that are there when an iteration begins: those from outside, and those that the one
+  // after it leaves.
+  std::set<std::string> begun;
+  std::vector<Op*> path = {};
+  std::set<std::string> inputs = {};  // of the ops on the path
+};
+
+namespace {
+
+ReachedBody reach(const Block& body, const Border& border, std::set<std::string> begun,
+                  const std::set<std::string>& no_grad) {
+  ReachedBody reached{.begun = std::move(begun)};
+  for (size_t known = 0; known != reached.begun.size();) {
+    known = reached.begun.size();
+    reached.path = find_path(body.ops(), reached.begun, {}, no_grad);
+    reached.inputs = inputs_of(reached.path);
+    for (const Border::Handed& handed : border.handed) {
+      if (handed.written.empty() || handed.read.empty()) continue;
+      if (reached.inputs.contains(handed.read) && !no_grad.contains(handed.read)) {
+        reached.begun.insert(handed.written);
+      }
+    }
+  }
+  return reached;
+}
+
+}  // namespace
+
 // A gradient block reads forward values by name. A name stands for its last version, and for the
 // first one if it is a variable outside that the block reads before it writes it. Where another
 // version is needed, the forward block keeps a copy of it. Returns the name to read. Outside of all
@@ -147,6 +177,79 @@ void GradList::zero_where_run(const Op& op, const std::string& condition, const 
        op.line()});
 }
 
+std::shared_ptr<GradList> GradList::differentiate_body(const Op& op, const ReachedBody& reached,
+                                                       const std::set<std::string>& no_grad) {
+  const Block& body = *op.sub_block();
+  Program& program = block_.program();
+  const int current = program.current_index();
+  Block& block = program.create_block(block_.index());
+  program.set_current(current);
+  block.set_forward_index(body.index());
+  auto inner = std::make_shared<GradList>(block, no_grad, order_);
+  for (const std::string& name : reached.begun) inner->arrive(name);
+  const std::vector<Op*> ops = body.ops();
+  for (size_t i = ops.size(); i > 0; --i) {
+    const Op& each = *ops[i - 1];
+    if (std::find(reached.path.begin(), reached.path.end(), &each) != reached.path.end()) {
+      inner->differentiate(each);
+    } else if (counts(each, no_grad) && reached.inputs.contains(each.input("X").at(0))) {
+      require_last_writer(op, each.input("X").at(0));
+      inner->repeat({{.type = each.type(),
+                      .inputs = {{"X", each.output("Out")}},
+                      .outputs = {{"Out", each.input("X")}},
+                      .attrs = {{"step", -each.attr_or<float>("step", 1.0f)}}},
+                     each.line()});
+    }
+    inner->overwrite(each);
+  }
+  // What an iteration overwrites without reading it gets nothing from it.
+  for (const std::string& name : reached.begun) {
+    if (inner->arrives(name) || is_array(body, name)) continue;
+    inner->add({{.type = "fill_zeros_like",
+                 .inputs = {{"X", {name}}},
+                 .outputs = {{"Out", {grad_name(name)}}}},
+                op.line()});
+  }
+  return inner;
+}
+
+// The op that runs the gradient block.
+OpSpec GradList::sub_block_gradient(const Op& op, const Border& border, const ReachedBody& reached,
+                                    const std::set<std::string>& no_grad, const GradList& inner) {
+  OpSpec spec{
+      .type = op_table().get(op.type()).grad_op_type(), .inputs = op.inputs(), .attrs = op.attrs()};
+  for (const auto& [slot, names] : op.outputs()) spec.inputs[slot] = names;
+  for (const char* attr : {"op_role", "op_role_var", "op_callstack"}) spec.attrs.erase(attr);
+  spec.attrs.insert_or_assign("sub_block", BlockRef{inner.block().index()});
+  // Gradients of a list of variables, @EMPTY@ where there is none inside.
+  const auto gradients = [&](const Names& outside, const Names& inside) {
+    Names names;
+    for (size_t i = 0; i < outside.size() && i < inside.size(); ++i) {
+      const bool has = !no_grad_.contains(outside[i]) && !no_grad.contains(inside[i]) &&
+                       !inner.gradient_of(inside[i]).empty();
+      names.push_back(has ? grad_name(outside[i]) : std::string(kEmptyVar));
+    }
+    return names;
+  };
+  for (const std::string& slot : border.unread) spec.inputs.erase(slot);
+  Names& arriving = spec.inputs[grad_name(border.outs)];
+  if (border.arriving_attr.empty()) {
+    for (const std::string& name : op.output(border.outs)) {
+      const bool there = reached.begun.contains(name) && arrives(name);
+      arriving.push_back(there ? grad_name(name) : std::string(kEmptyVar));
+    }
+  } else {
+    for (const std::string& name : reached.begun) {
+      if (arrives(name) || !is_array(*op.sub_block(), name)) arriving.push_back(grad_name(name));
+    }
+    spec.attrs.insert_or_assign(border.arriving_attr, arriving);
+  }
+  for (const Border::Input& input : border.inputs) {
+    spec.outputs[grad_name(input.slot)] = gradients(input.outside, input.inside);
+  }
+  return spec;
+}
+
 void GradList::differentiate_sub_block(const Op& op) {
   const Block& body = *op.sub_block();
   const OpSchema& row = op_table().get(op.type());
@@ -160,101 +263,28 @@ void GradList::differentiate_sub_block(const Op& op) {
   }
   const std::set<std::string> no_grad = without_gradient(body, no_grad_);
 
-  // Gradients that are there when an iteration begins: those from outside, and those that the one
-  // after it leaves.
   std::set<std::string> begun;
   for (const std::string& name : outs) {
     if (arrives(name) && !no_grad.contains(name)) begun.insert(name);
   }
   if (begun.empty()) return;
-  std::vector<Op*> path;
-  std::set<std::string> reached;
-  for (size_t known = 0; known != begun.size();) {
-    known = begun.size();
-    path = find_path(body.ops(), begun, {}, no_grad);
-    reached = inputs_of(path);
-    for (const Border::Handed& handed : border.handed) {
-      if (handed.written.empty() || handed.read.empty()) continue;
-      if (reached.contains(handed.read) && !no_grad.contains(handed.read)) {
-        begun.insert(handed.written);
-      }
-    }
-  }
+  const ReachedBody reached = reach(body, border, std::move(begun), no_grad);
   const bool wanted = std::any_of(inputs.begin(), inputs.end(), [&](const std::string& name) {
-    return !no_grad.contains(name) && (reached.contains(name) || begun.contains(name));
+    return !no_grad.contains(name) &&
+           (reached.inputs.contains(name) || reached.begun.contains(name));
   });
   if (!wanted) return;
 
-  Program& program = block_.program();
-  const int current = program.current_index();
-  Block& block = program.create_block(block_.index());
-  program.set_current(current);
-  block.set_forward_index(body.index());
-  const auto inner = std::make_shared<GradList>(block, no_grad, order_);
-  for (const std::string& name : begun) inner->arrive(name);
-  const std::vector<Op*> ops = body.ops();
-  for (size_t i = ops.size(); i > 0; --i) {
-    const Op& each = *ops[i - 1];
-    if (std::find(path.begin(), path.end(), &each) != path.end()) {
-      inner->differentiate(each);
-    } else if (counts(each, no_grad) && reached.contains(each.input("X").at(0))) {
-      require_last_writer(op, each.input("X").at(0));
-      inner->repeat({{.type = each.type(),
-                      .inputs = {{"X", each.output("Out")}},
-                      .outputs = {{"Out", each.input("X")}},
-                      .attrs = {{"step", -each.attr_or<float>("step", 1.0f)}}},
-                     each.line()});
-    }
-    inner->overwrite(each);
-  }
-  // What an iteration overwrites without reading it gets nothing from it.
-  for (const std::string& name : begun) {
-    if (inner->arrives(name) || is_array(body, name)) continue;
-    inner->add({{.type = "fill_zeros_like",
-                 .inputs = {{"X", {name}}},
-                 .outputs = {{"Out", {grad_name(name)}}}},
-                op.line()});
-  }
-
+  const std::shared_ptr<GradList> inner = differentiate_body(op, reached, no_grad);
   keep_versions_inside(op, *inner);
-
-  OpSpec spec{.type = row.grad_op_type(), .inputs = op.inputs(), .attrs = op.attrs()};
-  for (const auto& [slot, names] : op.outputs()) spec.inputs[slot] = names;
-  for (const char* attr : {"op_role", "op_role_var", "op_callstack"}) spec.attrs.erase(attr);
-  spec.attrs.insert_or_assign("sub_block", BlockRef{block.index()});
-  // Gradients of a list of variables, @EMPTY@ where there is none inside.
-  const auto gradients = [&](const Names& outside, const Names& inside) {
-    Names names;
-    for (size_t i = 0; i < outside.size() && i < inside.size(); ++i) {
-      const bool has = !no_grad_.contains(outside[i]) && !no_grad.contains(inside[i]) &&
-                       !inner->gradient_of(inside[i]).empty();
-      names.push_back(has ? grad_name(outside[i]) : std::string(kEmptyVar));
-    }
-    return names;
-  };
-  for (const std::string& slot : border.unread) spec.inputs.erase(slot);
-  Names& arriving = spec.inputs[grad_name(border.outs)];
-  if (border.arriving_attr.empty()) {
-    for (const std::string& name : outs) {
-      const bool there = begun.contains(name) && arrives(name);
-      arriving.push_back(there ? grad_name(name) : std::string(kEmptyVar));
-    }
-  } else {
-    for (const std::string& name : begun) {
-      if (arrives(name) || !is_array(body, name)) arriving.push_back(grad_name(name));
-    }
-    spec.attrs.insert_or_assign(border.arriving_attr, arriving);
-  }
-  for (const Border::Input& input : border.inputs) {
-    spec.outputs[grad_name(input.slot)] = gradients(input.outside, input.inside);
-  }
+  OpSpec spec = sub_block_gradient(op, border, reached, no_grad, *inner);
   rename_gradients(op, spec);
   complete_arriving(op, spec, {});
   add({std::move(spec), op.line(), inner});
 
   if (border.condition.empty()) return;
   for (const std::string& name : outs) {
-    if (!begun.contains(name) || holds(inputs, name) || is_array(body, name)) continue;
+    if (!reached.begun.contains(name) || holds(inputs, name) || is_array(body, name)) continue;
     const Var* var = op.block().find_var(name);
     bool held = var == nullptr || var->persistable();  // had a value before the block
     for (int i = 0; i < op.index(); ++i) {

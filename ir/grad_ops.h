@@ -19,6 +19,9 @@ struct GradOp {
   std::shared_ptr<GradList> inner = nullptr;  // what its gradient block holds, if it has one
 };
 
+struct Border;       // schema.h
+struct ReachedBody;  // grad_block.cc
+
 using Renames = std::map<std::string, std::string, std::less<>>;
 
 class GradList {
@@ -49,7 +52,12 @@ class GradList {
   std::string forward_of(std::string_view gradient) const;
 
  private:
-  void differentiate_sub_block(const Op& op);  // grad_block.cc
+  // Ops that own a sub-block (grad_block.cc).
+  void differentiate_sub_block(const Op& op);
+  std::shared_ptr<GradList> differentiate_body(const Op& op, const ReachedBody& reached,
+                                               const std::set<std::string>& no_grad);
+  OpSpec sub_block_gradient(const Op& op, const Border& border, const ReachedBody& reached,
+                            const std::set<std::string>& no_grad, const GradList& inner);
   std::string keep_version(const Op& op, const std::string& name, bool before);
   void keep_versions(const Op& op, OpSpec& spec);
   void keep_versions_inside(const Op& op, GradList& inner);

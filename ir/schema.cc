@@ -2,9 +2,11 @@
 #include "ir/schema.h"
 
 #include <algorithm>
+#include <mutex>
 
 #include "core/lookups.h"
 
+#include "ir/added_ops.h"
 #include "ir/near_match.h"
 
 namespace trireme {
@@ -316,11 +318,51 @@ void Registry::finish() {
   }
 }
 
+void Registry::add_kernels(std::string_view type, std::vector<Kernel> kernels) {
+  const auto row = rows_.find(type);
+  if (row == rows_.end()) throw InternalError(cat("kernels for ", type, ", which is no row"));
+  std::vector<Kernel>& own = row->second->kernels_;
+  own.insert(own.begin(), std::make_move_iterator(kernels.begin()),
+             std::make_move_iterator(kernels.end()));
+}
+
+namespace {
+
+// Whoever has rows to add before the table is made; nobody may afterwards.
+struct AddedOps {
+  std::mutex mutex;
+  bool closed = false;
+  std::vector<std::function<void(Registry&)>> sources;
+};
+AddedOps& added_ops() {
+  static AddedOps added;
+  return added;
+}
+
+}  // namespace
+
+void add_ops(std::function<void(Registry&)> add) {
+  AddedOps& added = added_ops();
+  const std::lock_guard lock(added.mutex);
+  if (added.closed) {
+    throw Error(ErrorKind::precondition, "ops are added after the op table was first used")
+        .fix("call add_ops before the first program is built");
+  }
+  added.sources.push_back(std::move(add));
+}
+
 const Registry& op_table() {
   static const Registry table = [] {
     Registry ops;
     register_all_ops(ops);
+    AddedOps& added = added_ops();
+    {
+      const std::lock_guard lock(added.mutex);
+      added.closed = true;
+    }
+    for (const auto& add : added.sources) add(ops);
     ops.finish();
+    add_cpu_kernels(ops);
     return ops;
   }();
   return table;

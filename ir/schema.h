@@ -325,15 +325,20 @@ class Registry {
   const OpSchema& get(std::string_view type) const;  // Error (unimplemented) naming near matches
   std::vector<const OpSchema*> rows() const;         // sorted by type
   void finish();  // makes the gradient rows; called once all are there
+  // Kernels of the CPU that are tried before those the row has, in this order. An InternalError
+  // where there is no such row; gradient rows are there once the table is finished.
+  void add_kernels(std::string_view type, std::vector<Kernel> kernels);
 
  private:
   std::map<std::string, std::unique_ptr<OpSchema>, std::less<>> rows_;
 };
 
-// The table, made on first use by calling register_all_ops (ops/register.cc).
+// The table, made on first use by calling register_all_ops (ops/register.cc), and then
+// add_cpu_kernels (cpu/kernels/register.cc). Nothing below includes either.
 const Registry& op_table();
 const OpTraits& traits_of(const Op& op);  // those of its row; none where the table has no such row
 void register_all_ops(Registry& ops);
+void add_cpu_kernels(Registry& ops);
 
 // Attributes every op may carry (op_role, ...), and those of the original that change no result
 // here (use_cudnn, workspace_size_MB, ...): accepted and kept, not checked.

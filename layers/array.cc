@@ -1,3 +1,4 @@
+// Appends the ops of tensor arrays and of rank tables.
 #include "layers/array.h"
 
 #include "core/text.h"

@@ -1,3 +1,4 @@
+// Resolves sizes, paddings and filters, then appends the convolution.
 #include "layers/convolution.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Makes the parameters of these layers and appends their ops.
 #include "layers/norm.h"
 
 #include "core/text.h"

@@ -1,3 +1,4 @@
+// Appends the ops that serve, send and receive, with their endpoints checked.
 #include "layers/remote.h"
 
 #include <algorithm>

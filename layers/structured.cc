@@ -1,3 +1,4 @@
+// Makes the tables and parameters of these layers and appends their ops.
 #include "layers/structured.h"
 
 #include <array>

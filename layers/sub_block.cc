@@ -1,3 +1,4 @@
+// Finds what a sub-block reads and writes across its border.
 #include "layers/sub_block.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Runs copies of a program, each with one pass on, and compares what they leave.
 #include "runtime/check_passes.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Takes type, shape and LoD off variables, and compares them.
 #include "runtime/facts.h"
 
 namespace trireme {

@@ -1,3 +1,4 @@
+// Cuts batches by samples or by sequences, and joins what devices fetched.
 #include "runtime/feed_split.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Numbers the parts of all members, and calls the member that a part belongs to.
 #include "runtime/group.h"
 
 #include <algorithm>

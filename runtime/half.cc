@@ -1,3 +1,4 @@
+// Widens half-precision operands, runs the float32 kernel, and rounds its results.
 #include "runtime/half.h"
 
 #include <deque>

@@ -1,3 +1,4 @@
+// Waits for the processes that a program names, once for each.
 #include "runtime/meeting.h"
 
 #include <algorithm>

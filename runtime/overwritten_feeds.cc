@@ -1,3 +1,4 @@
+// Finds the op that writes a fed variable before anybody reads it, and warns.
 #include "runtime/overwritten_feeds.h"
 
 #include <algorithm>

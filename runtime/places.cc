@@ -1,3 +1,4 @@
+// As many CPU places as CPU_NUM says; GPUs are refused by name.
 #include "runtime/places.h"
 
 #include "core/error.h"

@@ -1,3 +1,4 @@
+// Collects what threads record, and prints the table and the timeline.
 #include "runtime/profiler.h"
 
 #include <algorithm>

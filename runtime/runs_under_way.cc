@@ -1,3 +1,4 @@
+// Links the marks of runs as they begin and end, and keeps those that a fork cut off.
 #include "runtime/runs_under_way.h"
 
 #include <pthread.h>

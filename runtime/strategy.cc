@@ -1,3 +1,4 @@
+// Shows strategies as text, and refuses what cannot be done here.
 #include "runtime/strategy.h"
 
 #include <algorithm>
@@ -89,6 +90,7 @@ std::string_view name_of(KnobUse use) {
   return "";
 }
 
+// A table: a row for each field.
 std::vector<Knob> explain(const BuildStrategy& s) {
   using enum KnobUse;
   std::vector<Knob> knobs;

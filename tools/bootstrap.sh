@@ -2,7 +2,8 @@
 # Installs the Debian packages that are missing and makes .venv. Does nothing when all is there.
 #
 #   tools/bootstrap.sh         what building, testing and the demo need
-#   tools/bootstrap.sh --lint  also what `make lint` and `make tidy` use
+#   tools/bootstrap.sh --lint  also what `make lint` uses
+#   tools/bootstrap.sh --tidy  also what `make tidy` uses
 #
 # PYTHON=... chooses the interpreter (default /usr/bin/python3); SKIP_PACKAGES=1 installs nothing.
 # Where packages cannot be installed it says what is missing and goes on: the build may still find
@@ -37,12 +38,15 @@ python3-matplotlib  module   matplotlib
 graphviz            command  dot
 '
 lint_needs='
-clang               command  clang++
 clang-format        command  clang-format
-clang-tidy          command  clang-tidy
 pyflakes3           module   pyflakes
 '
+tidy_needs='
+clang               command  clang++
+clang-tidy          command  clang-tidy
+'
 [[ ${1:-} == --lint ]] && needs+=$lint_needs
+[[ ${1:-} == --tidy ]] && needs+=$tidy_needs
 
 installed_package() {
   [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]

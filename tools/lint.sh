@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks layout of C++ files, names in Python files, and the order of the rooms. Changes nothing.
+# Checks layout of C++ files, names in Python files, the order of the rooms, first lines and the length
+# of functions. Changes nothing.
 #
 #   tools/lint.sh
 #
@@ -36,4 +37,5 @@ else
 fi
 
 "$python" tools/check_includes.py || failed=1
+"$python" tools/check_sources.py || failed=1
 exit $failed

@@ -1,3 +1,4 @@
+// Finds the clips of a program, and what of them servers compute.
 #include "transpiler/clips.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Inserts all-reduce ops behind gradients, or averages of parameters behind updates.
 #include "transpiler/collective.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Checks a configuration, and says which mode it asks for.
 #include "transpiler/config.h"
 
 #include "core/error.h"

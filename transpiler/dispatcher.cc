@@ -1,3 +1,4 @@
+// Deals blocks out to servers, in turn or by name.
 #include "transpiler/dispatcher.h"
 
 #include "core/error.h"

@@ -1,3 +1,4 @@
+// Checks what is asked for, then makes the programs of the mode.
 #include "transpiler/distribute.h"
 
 #include <algorithm>

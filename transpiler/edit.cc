@@ -1,3 +1,4 @@
+// Inserts, removes and finds ops, and adds variables.
 #include "transpiler/edit.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Walks a block backwards, and its sub-blocks with it.
 #include "transpiler/liveness.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Finds variables that may share a name, and those whose life can be ended.
 #include "transpiler/memory_optimize.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Finds the names that variables share, and gives each variable its own back.
 #include "transpiler/own_names.h"
 
 #include <map>

@@ -1,3 +1,4 @@
+// Cuts parameters into slices and chooses a server for each.
 #include "transpiler/placement.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Words the errors that transpilers share, and prints their lines.
 #include "transpiler/report.h"
 
 #include <iostream>

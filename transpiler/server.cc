@@ -1,3 +1,4 @@
+// Builds the program of one endpoint: its blocks, their updates, and who asks for them.
 #include "transpiler/server.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Cuts rows so that blocks are large enough and about equal.
 #include "transpiler/slice.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Puts slices together before saving, and cuts them after loading.
 #include "transpiler/sliced_files.h"
 
 #include <algorithm>

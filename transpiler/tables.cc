@@ -1,3 +1,4 @@
+// Finds lookups of distributed tables, and rewrites them and their gradients.
 #include "transpiler/tables.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Takes updates out of the trained program and puts sends and receives in their place.
 #include "transpiler/trainer.h"
 
 #include <algorithm>

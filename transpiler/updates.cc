@@ -1,3 +1,4 @@
+// Sorts a program's ops by role, and follows what updates need.
 #include "transpiler/updates.h"
 
 #include <algorithm>

@@ -14,10 +14,10 @@ struct LaneStrip {
 
   int64_t count() const { return outer * pixels; }
 
-  // visit(first element, pixels) for stretches short enough that float32 sums over them lose
+  // visit(first element, pixels) for chunks short enough that float32 sums over them lose
   // nothing that matters and that a second look finds them in the nearest cache.
   template <class Visit>
-  void stretches(const Visit& visit) const {
+  void chunks(const Visit& visit) const {
     constexpr int64_t kMost = 128;
     for (int64_t i = 0; i < outer; ++i) {
       for (int64_t p = 0; p < pixels; p += kMost) {
@@ -54,14 +54,14 @@ struct LaneNumbers {
   float& operator[](int64_t lane) { return at[lane]; }
 };
 
-// Two sums of each lane over the pixels of a stretch, term(element, lane) being what a pixel adds.
+// Two sums of each lane over the pixels of a chunk, term(element, lane) being what a pixel adds.
 // Four pixels are added up among themselves first: sums that wait for each other are slow.
 struct LaneTerm {
   float first, second;
 };
 template <class Lanes, class Term>
-void add_stretch(Lanes lanes, int64_t step, int64_t at, int64_t pixels, const Term& term,
-                 LaneNumbers& first, LaneNumbers& second) {
+void add_chunk(Lanes lanes, int64_t step, int64_t at, int64_t pixels, const Term& term,
+               LaneNumbers& first, LaneNumbers& second) {
   int64_t p = 0;
   for (; p + 4 <= pixels; p += 4, at += 4 * step) {
     for (int64_t l = 0; l < lanes; ++l) {
@@ -80,13 +80,13 @@ void add_stretch(Lanes lanes, int64_t step, int64_t at, int64_t pixels, const Te
   }
 }
 
-// Mean and variance of each lane. A stretch's deviations are taken from its own mean and the
-// stretches joined in double, so that nothing cancels.
+// Mean and variance of each lane. A chunk's deviations are taken from its own mean and the
+// chunks joined in double, so that nothing cancels.
 inline void lane_moments(const LaneStrip& strip, const float* x, Moments* found) {
   double mean[kLanes] = {}, squares[kLanes] = {};
   double before = 0;
   with_lanes(strip.lanes, [&](auto lanes) {
-    strip.stretches([&](int64_t at, int64_t pixels) {
+    strip.chunks([&](int64_t at, int64_t pixels) {
       LaneNumbers middle, sum, square;
       int64_t p = 0;
       for (; p + 4 <= pixels; p += 4) {
@@ -105,7 +105,7 @@ inline void lane_moments(const LaneStrip& strip, const float* x, Moments* found)
         const float off = x[i] - middle[l];
         return LaneTerm{off, off * off};
       };
-      add_stretch(lanes, strip.step, at, pixels, deviation, sum, square);
+      add_chunk(lanes, strip.step, at, pixels, deviation, sum, square);
       const auto n = static_cast<double>(pixels), all = before + n;
       for (int64_t l = 0; l < lanes; ++l) {
         const double off = static_cast<double>(sum[l]) / n;
@@ -122,7 +122,7 @@ inline void lane_moments(const LaneStrip& strip, const float* x, Moments* found)
   }
 }
 
-// to[element] = make(element, lane) for the pixels of a stretch.
+// to[element] = make(element, lane) for the pixels of a chunk.
 template <class Lanes, class Make>
 void write_stretch(Lanes lanes, int64_t step, int64_t at, int64_t pixels, const Make& make,
                    float* to) {
@@ -139,7 +139,7 @@ void lane_normalise(const LaneStrip& strip, const float* x, const float* shift, 
                     const float* add, const Finish& finish, float* y) {
   with_lanes(strip.lanes, [&](auto lanes) {
     const LaneNumbers shifts(shift, lanes), factors(factor, lanes), adds(add, lanes);
-    strip.stretches([&](int64_t at, int64_t pixels) {
+    strip.chunks([&](int64_t at, int64_t pixels) {
       const auto make = [&](int64_t i, int64_t l) {
         return finish((x[i] - shifts[l]) * factors[l] + adds[l], i);
       };
@@ -170,13 +170,13 @@ void lane_grad_sums(const LaneStrip& strip, const float* x, const LaneLines& lin
         const float arrived = grad(i, l);
         return LaneTerm{arrived, arrived * (x[i] - means[l])};
       };
-      add_stretch(lanes, strip.step, at, pixels, term, sum, product);
+      add_chunk(lanes, strip.step, at, pixels, term, sum, product);
       for (int64_t l = 0; l < lanes; ++l) {
         sums[l] += static_cast<double>(sum[l]);
         weighted[l] += static_cast<double>(product[l]) * static_cast<double>(line.inverse[l]);
       }
     };
-    strip.stretches([&](int64_t at, int64_t pixels) {
+    strip.chunks([&](int64_t at, int64_t pixels) {
       if (!kept) return add(at, pixels, made);
       write_stretch(lanes, strip.step, at, pixels, made, kept);
       add(at, pixels, [&](int64_t i, int64_t) { return kept[i]; });
@@ -192,7 +192,7 @@ void lane_x_grad(const LaneStrip& strip, const float* x, const LaneLines& line,
   with_lanes(strip.lanes, [&](auto lanes) {
     const LaneNumbers means(line.mean, lanes), factors(line.factor, lanes), adds(line.add, lanes),
         mean_grads(mean_grad, lanes), tilts(tilt, lanes);
-    strip.stretches([&](int64_t at, int64_t pixels) {
+    strip.chunks([&](int64_t at, int64_t pixels) {
       const auto make = [&](int64_t i, int64_t l) {
         const float centred = x[i] - means[l];
         const float grad = arriving(i, centred * factors[l] + adds[l]);

@@ -213,7 +213,4 @@ void add_bias(const T* x, const T* bias, int64_t n, T* to) {
   });
 }
 
-// D, after checking Input [n, 3D], Weight [D, 3D] and Bias [1, 3D].
-Dim gru_width(const OpView& op);
-
 }  // namespace trireme

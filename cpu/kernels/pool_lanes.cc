@@ -1,10 +1,11 @@
-// Pooling of float32 images whose channels stand side by side: last, or in blocks.
+// Pools channels that stand side by side, last or in blocks, as vectors.
+#include "cpu/kernels/pool_lanes.h"
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
 #include "cpu/lanes.h"
-#include "ops/nn/pool.h"
 
 namespace trireme {
 namespace {
@@ -49,7 +50,7 @@ bool cuts_image(const Pool& pool) {
 
 }  // namespace
 
-BoundKernel pool_lanes(const KernelSite&, const Pool& pool, bool max) {
+BoundKernel pool_lanes(const Pool& pool, bool max) {
   return BoundKernel(
       [pool, max, groups = LaneGroups(pool.step())](const KernelArgs& k) {
         const auto [begin, end] = k.range(group_count(pool, groups));

@@ -8,51 +8,14 @@
 #include "core/random.h"
 #include "cpu/gemm_kernel.h"
 #include "cpu/staging.h"
+#include "ops/recurrent/lstm_sizes.h"
 #include "ops/recurrent/recurrent_rules.h"
 #include "ops/scratch.h"
 
 namespace trireme {
 
-// Where each weight stands in the flat tensor W. First the matrices: for every layer and direction
-// those from the input [4 * hidden, width], then those from the hidden state [4 * hidden, hidden],
-// gates in the order input, forget, candidate, output. Then the biases: for every layer and
-// direction 4 * hidden for the input and 4 * hidden for the hidden state. It is cuDNN's order.
-struct LstmSizes {
-  int64_t time, batch, input, hidden, layers, directions;
-
-  explicit LstmSizes(const OpView& op)
-      : time(op.in("Input").shape[0].value()),
-        batch(op.in("Input").shape[1].value()),
-        input(op.in("Input").shape[2].value()),
-        hidden(op.attr<int32_t>("hidden_size")),
-        layers(op.attr<int32_t>("num_layers")),
-        directions(op.attr<bool>("is_bidirec") ? 2 : 1) {}
-
-  int64_t gates() const { return 4 * hidden; }
-  int64_t width(int64_t layer) const { return layer == 0 ? input : directions * hidden; }
-  int64_t matrices(int64_t layer) const { return gates() * (width(layer) + hidden); }
-  int64_t all_matrices() const {
-    int64_t sum = 0;
-    for (int64_t layer = 0; layer < layers; ++layer) sum += directions * matrices(layer);
-    return sum;
-  }
-  int64_t weights() const { return all_matrices() + layers * directions * 2 * gates(); }
-  int64_t state() const { return batch * hidden; }  // elements of one layer and direction
-  int64_t turned_pitch() const { return staging_pitch(gates()); }
-
-  int64_t from_input(int64_t layer, int64_t direction) const {
-    int64_t at = direction * matrices(layer);
-    for (int64_t before = 0; before < layer; ++before) at += directions * matrices(before);
-    return at;
-  }
-  int64_t from_hidden(int64_t layer, int64_t direction) const {
-    return from_input(layer, direction) + gates() * width(layer);
-  }
-  int64_t bias(int64_t layer,
-               int64_t direction) const {  // of the input; the hidden state's follows
-    return all_matrices() + (layer * directions + direction) * 2 * gates();
-  }
-};
+// Between rows of the matrix from the hidden state, turned over.
+inline int64_t turned_pitch(const LstmSizes& sizes) { return staging_pitch(sizes.gates()); }
 
 // The arrays that a run works in, with those of the mask and of the gradient where they are needed.
 template <class T>
@@ -74,7 +37,7 @@ struct StackedLstmMemory {
     const int64_t masked = needs.dropout ? (s.layers - 1) * rows * width : 0;
     const int64_t back = needs.backward ? 1 : 0;
     Scratch scratch(memory);
-    turned = scratch.take<T>(s.layers * s.directions * s.hidden * s.turned_pitch());
+    turned = scratch.take<T>(s.layers * s.directions * s.hidden * turned_pitch(s));
     in = scratch.take<T>(masked);
     mask = scratch.take<T>(masked);
     out = scratch.take<T>(s.layers * rows * width);
@@ -110,7 +73,7 @@ class StackedLstm {
 
   // Columns of gates, of the matrices from the hidden state.
   void turn(Range columns) const {
-    const int64_t pitch = s_.turned_pitch();
+    const int64_t pitch = turned_pitch(s_);
     for (int64_t l = 0; l < s_.layers; ++l) {
       for (int64_t d = 0; d < s_.directions; ++d) {
         const T* from = in_.w + s_.from_hidden(l, d) + columns.begin * s_.hidden;
@@ -178,7 +141,7 @@ class StackedLstm {
                 .a = h.at + sequences.begin * h.pitch,
                 .lda = h.pitch,
                 .b = turned(l, d),
-                .ldb = s_.turned_pitch(),
+                .ldb = turned_pitch(s_),
                 .c = sums,
                 .ldc = n,
                 .beta = 1});
@@ -364,7 +327,7 @@ class StackedLstm {
     return at;
   }
   T* turned(int64_t l, int64_t d) const {
-    return memory_.turned + (l * s_.directions + d) * s_.hidden * s_.turned_pitch();
+    return memory_.turned + (l * s_.directions + d) * s_.hidden * turned_pitch(s_);
   }
   T* dgates_of(int64_t d) const { return memory_.dgates + d * s_.time * s_.batch * s_.gates(); }
   // The gradient of a layer's `out`, from the layer above.

@@ -180,7 +180,7 @@ std::vector<int64_t> matrix_of_product(const Shape& stack, const Shape& batch) {
 }
 
 // The products of one site with all sizes known.
-struct Plan {
+struct MatrixProducts {
   int64_t m = 0, n = 0, k = 0, products = 0;
   bool trans_x = false, trans_y = false;
   int64_t x_ld = 0, y_ld = 0;
@@ -188,44 +188,44 @@ struct Plan {
   double alpha = 1;
 };
 
-Plan plan_of(const Operands& from) {
-  Plan plan{.m = from.x.rows.value(),
-            .n = from.y.columns.value(),
-            .k = from.x.columns.value(),
-            .products = from.batch.count(),
-            .trans_x = from.x.transposed,
-            .trans_y = from.y.transposed,
-            .x_ld = from.x.stored_columns().value(),
-            .y_ld = from.y.stored_columns().value(),
-            .x_of = matrix_of_product(from.x.batch, from.batch),
-            .y_of = matrix_of_product(from.y.batch, from.batch),
-            .alpha = from.alpha};
+MatrixProducts products_of(const Operands& from) {
+  MatrixProducts work{.m = from.x.rows.value(),
+                      .n = from.y.columns.value(),
+                      .k = from.x.columns.value(),
+                      .products = from.batch.count(),
+                      .trans_x = from.x.transposed,
+                      .trans_y = from.y.transposed,
+                      .x_ld = from.x.stored_columns().value(),
+                      .y_ld = from.y.stored_columns().value(),
+                      .x_of = matrix_of_product(from.x.batch, from.batch),
+                      .y_of = matrix_of_product(from.y.batch, from.batch),
+                      .alpha = from.alpha};
   // A stack times one matrix is one product: the stack's rows lie one after another.
-  if (from.y.batch.count() == 1 && from.x.batch.count() == plan.products && !plan.trans_x) {
-    plan.m *= plan.products;
-    plan.products = 1;
-    plan.x_of = plan.y_of = {0};
+  if (from.y.batch.count() == 1 && from.x.batch.count() == work.products && !work.trans_x) {
+    work.m *= work.products;
+    work.products = 1;
+    work.x_of = work.y_of = {0};
   }
-  return plan;
+  return work;
 }
 
 template <class T>
 BoundKernel product_forward(const KernelSite& site, OperandsOf operands, Product<T> product) {
-  const Plan plan = plan_of(operands(site));
+  const MatrixProducts work = products_of(operands(site));
   std::vector<std::vector<Term<T>>> matrices;
-  for (int64_t b = 0; b < plan.products; ++b) {
-    Term<T> term{.gemm = {.m = plan.m,
-                          .n = plan.n,
-                          .k = plan.k,
-                          .lda = plan.x_ld,
-                          .trans_a = plan.trans_x,
-                          .ldb = plan.y_ld,
-                          .trans_b = plan.trans_y,
-                          .ldc = plan.n,
-                          .alpha = static_cast<T>(plan.alpha)},
-                 .a = plan.x_of[static_cast<size_t>(b)] * plan.m * plan.k,
-                 .b = plan.y_of[static_cast<size_t>(b)] * plan.k * plan.n,
-                 .c = b * plan.m * plan.n};
+  for (int64_t b = 0; b < work.products; ++b) {
+    Term<T> term{.gemm = {.m = work.m,
+                          .n = work.n,
+                          .k = work.k,
+                          .lda = work.x_ld,
+                          .trans_a = work.trans_x,
+                          .ldb = work.y_ld,
+                          .trans_b = work.trans_y,
+                          .ldc = work.n,
+                          .alpha = static_cast<T>(work.alpha)},
+                 .a = work.x_of[static_cast<size_t>(b)] * work.m * work.k,
+                 .b = work.y_of[static_cast<size_t>(b)] * work.k * work.n,
+                 .c = b * work.m * work.n};
     matrices.push_back({term});
   }
   Products<T> products(product);
@@ -236,42 +236,42 @@ BoundKernel product_forward(const KernelSite& site, OperandsOf operands, Product
 // One term of X@GRAD or Y@GRAD, in the layout the operand is stored in. The operands are those of
 // grad_operands, in its order.
 template <class T>
-Gemm<T> x_grad_term(const Plan& plan) {
-  Gemm<T> g{.n = plan.trans_x ? plan.m : plan.k,
-            .k = plan.n,
-            .ldc = plan.x_ld,
-            .alpha = static_cast<T>(plan.alpha)};
-  g.m = plan.trans_x ? plan.k : plan.m;
-  if (plan.trans_x) {  // op(Y) * Out@GRAD'
-    g.lda = plan.y_ld, g.trans_a = plan.trans_y;
-    g.ldb = plan.n, g.trans_b = true;
+Gemm<T> x_grad_term(const MatrixProducts& work) {
+  Gemm<T> g{.n = work.trans_x ? work.m : work.k,
+            .k = work.n,
+            .ldc = work.x_ld,
+            .alpha = static_cast<T>(work.alpha)};
+  g.m = work.trans_x ? work.k : work.m;
+  if (work.trans_x) {  // op(Y) * Out@GRAD'
+    g.lda = work.y_ld, g.trans_a = work.trans_y;
+    g.ldb = work.n, g.trans_b = true;
   } else {  // Out@GRAD * op(Y)'
-    g.lda = plan.n;
-    g.ldb = plan.y_ld, g.trans_b = !plan.trans_y;
+    g.lda = work.n;
+    g.ldb = work.y_ld, g.trans_b = !work.trans_y;
   }
   return g;
 }
 
 template <class T>
-Gemm<T> y_grad_term(const Plan& plan) {
-  Gemm<T> g{.n = plan.trans_y ? plan.k : plan.n,
-            .k = plan.m,
-            .ldc = plan.y_ld,
-            .alpha = static_cast<T>(plan.alpha)};
-  g.m = plan.trans_y ? plan.n : plan.k;
-  if (plan.trans_y) {  // Out@GRAD' * op(X)
-    g.lda = plan.n, g.trans_a = true;
-    g.ldb = plan.x_ld, g.trans_b = plan.trans_x;
+Gemm<T> y_grad_term(const MatrixProducts& work) {
+  Gemm<T> g{.n = work.trans_y ? work.k : work.n,
+            .k = work.m,
+            .ldc = work.y_ld,
+            .alpha = static_cast<T>(work.alpha)};
+  g.m = work.trans_y ? work.n : work.k;
+  if (work.trans_y) {  // Out@GRAD' * op(X)
+    g.lda = work.n, g.trans_a = true;
+    g.ldb = work.x_ld, g.trans_b = work.trans_x;
   } else {  // op(X)' * Out@GRAD
-    g.lda = plan.x_ld, g.trans_a = !plan.trans_x;
-    g.ldb = plan.n;
+    g.lda = work.x_ld, g.trans_a = !work.trans_x;
+    g.ldb = work.n;
   }
   return g;
 }
 
 // The products of a gradient sorted by the matrix they add to, in the order of the products.
 template <class T>
-std::vector<std::vector<Term<T>>> terms_by_matrix(const Plan& plan, const Gemm<T>& sizes,
+std::vector<std::vector<Term<T>>> terms_by_matrix(const MatrixProducts& work, const Gemm<T>& sizes,
                                                   const std::vector<int64_t>& matrix_of,
                                                   const std::vector<int64_t>& other_of,
                                                   int64_t matrix_size, int64_t other_size,
@@ -282,7 +282,7 @@ std::vector<std::vector<Term<T>>> terms_by_matrix(const Plan& plan, const Gemm<T
   for (size_t b = 0; b < matrix_of.size(); ++b) {
     std::vector<Term<T>>& terms = matrices[static_cast<size_t>(matrix_of[b])];
     Term<T> term{.gemm = sizes, .c = matrix_of[b] * matrix_size};
-    const int64_t gradient = static_cast<int64_t>(b) * plan.m * plan.n;
+    const int64_t gradient = static_cast<int64_t>(b) * work.m * work.n;
     const int64_t other = other_of[b] * other_size;
     term.a = gradient_first ? gradient : other;
     term.b = gradient_first ? other : gradient;
@@ -294,10 +294,10 @@ std::vector<std::vector<Term<T>>> terms_by_matrix(const Plan& plan, const Gemm<T
 
 template <class T>
 BoundKernel product_backward(const KernelSite& site, OperandsOf operands, Product<T> product) {
-  const Plan plan = plan_of(operands(site));
+  const MatrixProducts work = products_of(operands(site));
   const int x_at = site.position("X"), y_at = site.position("Y");
   const int out_grad_at = site.position("Out@GRAD");
-  const int64_t x_size = plan.m * plan.k, y_size = plan.k * plan.n;
+  const int64_t x_size = work.m * work.k, y_size = work.k * work.n;
   Products<T> products(product);
   const auto add = [&](std::string_view slot, int other_at, const Gemm<T>& sizes,
                        const std::vector<int64_t>& matrix_of, const std::vector<int64_t>& other_of,
@@ -306,11 +306,11 @@ BoundKernel product_backward(const KernelSite& site, OperandsOf operands, Produc
     products.add(
         gradient_first ? out_grad_at : other_at, gradient_first ? other_at : out_grad_at,
         site.out_position(slot),
-        terms_by_matrix(plan, sizes, matrix_of, other_of, matrix_size, other_size, gradient_first));
+        terms_by_matrix(work, sizes, matrix_of, other_of, matrix_size, other_size, gradient_first));
   };
   // X@GRAD last: it is what the next op of the backward part reads, from the cache.
-  add("Y@GRAD", x_at, y_grad_term<T>(plan), plan.y_of, plan.x_of, y_size, x_size, plan.trans_y);
-  add("X@GRAD", y_at, x_grad_term<T>(plan), plan.x_of, plan.y_of, x_size, y_size, !plan.trans_x);
+  add("Y@GRAD", x_at, y_grad_term<T>(work), work.y_of, work.x_of, y_size, x_size, work.trans_y);
+  add("X@GRAD", y_at, x_grad_term<T>(work), work.x_of, work.y_of, x_size, y_size, !work.trans_x);
   return std::move(products).kernel();
 }
 

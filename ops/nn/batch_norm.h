@@ -131,6 +131,9 @@ BoundKernel batch_norm(const KernelSite& site, const NormActivation& act);
 template <class T>
 BoundKernel batch_norm_grad(const KernelSite& site, const NormActivation& act);
 
+// Of inplace_abn, by its attributes.
+NormActivation abn_activation(const OpView& op);
+
 // Operands of the generated tests.
 inline OpSample batch_norm_sample(Draw& d, const Shape& x, int64_t channels, Attrs attrs) {
   return {.inputs = {{"X", {d.uniform(x)}},

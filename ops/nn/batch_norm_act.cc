@@ -4,7 +4,6 @@
 #include "ops/nn/batch_norm.h"
 
 namespace trireme {
-namespace {
 
 NormActivation abn_activation(const OpView& op) {
   const auto name = op.attr<std::string>("activation");
@@ -13,6 +12,8 @@ NormActivation abn_activation(const OpView& op) {
   if (name == "elu") act.kind = NormActivation::Kind::elu;
   return act;
 }
+
+namespace {
 
 // The gradient divides by the scale and, below zero, by alpha.
 void abn_shape(OpView& op) {

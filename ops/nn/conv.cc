@@ -1,20 +1,13 @@
 // Convolutions: conv2d, conv3d, depthwise_conv2d and the transposed ones.
+#include "ops/nn/conv.h"
+
 #include <algorithm>
 
-#include "cpu/kernels/conv_onednn.h"
 #include "ir/schema.h"
 #include "ops/nn/channel_blocks.h"
-#include "ops/nn/conv_product.h"
 
 namespace trireme {
 namespace {
-
-// The sizes of a site. `shape` is complete once every extent is known; `out` may have unknowns.
-struct Conv {
-  ConvShape shape;
-  ImageLayout layout;
-  Shape out;
-};
 
 std::vector<int64_t> spatial_of(const Shape& image, const ImageLayout& layout) {
   std::vector<int64_t> extents;
@@ -163,16 +156,13 @@ Conv transpose_site(const OpView& op, int spatial) {
   return conv;
 }
 
-struct Kind {
-  int spatial = 2;
-  bool transposed = false;
+}  // namespace
 
-  Conv site(const OpView& op) const {
-    return transposed ? transpose_site(op, spatial) : conv_site(op, spatial);
-  }
-};
+Conv ConvKind::site(const OpView& op) const {
+  return transposed ? transpose_site(op, spatial) : conv_site(op, spatial);
+}
 
-ChannelBias bias_of(const OpView& op, const Conv& conv, const Kind& kind) {
+ChannelBias bias_of(const OpView& op, const Conv& conv, const ConvKind& kind) {
   const ConvShape& s = conv.shape;
   const int64_t channels = s.groups * (kind.transposed ? s.image_channels : s.map_channels);
   return {.batch = s.batch,
@@ -181,6 +171,8 @@ ChannelBias bias_of(const OpView& op, const Conv& conv, const Kind& kind) {
           .block = s.channel_last ? channels : s.map_block,
           .relu = op.decided().relu};
 }
+
+namespace {
 
 // Images are independent, so parts take images whichever product is used. Copies are made at once.
 int parts_of(const ConvShape& shape) {
@@ -225,7 +217,7 @@ PlainImages<T> plain_maps(const ConvShape& s) {
 }
 
 template <class T>
-BoundKernel forward(const KernelSite& site, const Kind& kind, Product<T> product) {
+BoundKernel forward(const KernelSite& site, const ConvKind& kind, Product<T> product) {
   const Conv conv = kind.site(site);
   const ChannelBias bias_shape = bias_of(site, conv, kind);
   const int bias_at = site.schema().find_input("Bias") ? site.position("Bias") : -1;
@@ -249,7 +241,7 @@ BoundKernel forward(const KernelSite& site, const Kind& kind, Product<T> product
 
 // Input@GRAD is cut by images; what sums over the batch is the first part's.
 template <class T>
-BoundKernel backward(const KernelSite& site, const Kind& kind, Product<T> product) {
+BoundKernel backward(const KernelSite& site, const ConvKind& kind, Product<T> product) {
   const Conv conv = kind.site(site);
   const ChannelBias bias_shape = bias_of(site, conv, kind);
   const int input_at = site.position("Input"), filter_at = site.position("Filter"),
@@ -284,71 +276,7 @@ BoundKernel backward(const KernelSite& site, const Kind& kind, Product<T> produc
       parts_of(conv.shape));
 }
 
-// oneDNN's: two spatial axes, float32.
-bool fits_onednn(const KernelSite& site, const Kind& kind, std::string* why_not) {
-  const char* reason = !has_onednn()                          ? "built without oneDNN"
-                       : kind.spatial != 2                    ? "only for two spatial dimensions"
-                       : kernel_dtype(site) != DType::float32 ? "only for float32"
-                                                              : nullptr;
-  if (reason && why_not) *why_not = reason;
-  return !reason;
-}
-
-std::optional<BoundKernel> onednn_forward(const KernelSite& site, const Kind& kind,
-                                          std::string* why_not) {
-  if (!fits_onednn(site, kind, why_not)) return std::nullopt;
-  const Conv conv = kind.site(site);
-  const int input = site.position("Input"), filter = site.position("Filter"),
-            out = site.out_position("Output");
-  ConvOperands at{.image = kind.transposed ? out : input,
-                  .map = kind.transposed ? input : out,
-                  .filter = filter};
-  if (site.schema().find_input("Bias") && site.has("Bias")) {
-    at.bias = site.position("Bias");
-    at.sums = bias_of(site, conv, kind);
-  }
-  BoundKernel made;
-  const ConvResult wanted = kind.transposed ? ConvResult::image : ConvResult::map;
-  if (!add_conv_phases(conv.shape, wanted, at, made, why_not)) return std::nullopt;
-  return made;
-}
-
-std::optional<BoundKernel> onednn_backward(const KernelSite& site, const Kind& kind,
-                                           std::string* why_not) {
-  if (!fits_onednn(site, kind, why_not)) return std::nullopt;
-  const Conv conv = kind.site(site);
-  const int input = site.position("Input"), filter = site.position("Filter"),
-            grad = site.position("Output@GRAD");
-  BoundKernel made;
-  if (site.wants("Input@GRAD")) {
-    const int result = site.out_position("Input@GRAD");
-    const ConvOperands at{.image = kind.transposed ? grad : result,
-                          .map = kind.transposed ? result : grad,
-                          .filter = filter};
-    const ConvResult wanted = kind.transposed ? ConvResult::map : ConvResult::image;
-    if (!add_conv_phases(conv.shape, wanted, at, made, why_not)) return std::nullopt;
-  }
-  if (site.wants("Filter@GRAD")) {
-    const ConvOperands at{.image = kind.transposed ? grad : input,
-                          .map = kind.transposed ? input : grad,
-                          .filter = site.out_position("Filter@GRAD")};
-    if (!add_conv_phases(conv.shape, ConvResult::filter, at, made, why_not)) return std::nullopt;
-  }
-  if (site.schema().find_output("Bias@GRAD") && site.wants("Bias@GRAD")) {
-    const auto sum = [shape = bias_of(site, conv, kind), grad,
-                      result = site.out_position("Bias@GRAD")](const KernelArgs& k) {
-      if (k.part == 0) bias_grad(shape, k.in<float>(grad), k.out<float>(result));
-    };
-    if (made.run) {
-      made.then.emplace_back(sum);
-    } else {
-      made.run = sum;
-    }
-  }
-  return made;
-}
-
-OpSchema& conv_row(OpSchema& row, Kind kind) {
+OpSchema& conv_row(OpSchema& row, ConvKind kind) {
   const auto run = [kind]<class T>(const KernelSite& site, Product<T> product) {
     return forward<T>(site, kind, product);
   };
@@ -380,16 +308,8 @@ OpSchema& conv_row(OpSchema& row, Kind kind) {
     op.set_out("Output", op.in("Input").dtype, kind.site(op).out);
     if (!kind.transposed) op.share_lod("Input", "Output");
   });
-  const auto onednn = [kind](const KernelSite& site, std::string* why_not) {
-    return onednn_forward(site, kind, why_not);
-  };
-  const auto onednn_grad = [kind](const KernelSite& site, std::string* why_not) {
-    return onednn_backward(site, kind, why_not);
-  };
-  return row.kernel(onednn, "onednn")
-      .kernel(with_blas(run), "blas")
+  return row.kernel(with_blas(run), "blas")
       .kernel(with_reference(run))
-      .grad_kernel(onednn_grad, "onednn")
       .grad_kernel(with_blas(run_grad), "blas")
       .grad_kernel(with_reference(run_grad));
 }

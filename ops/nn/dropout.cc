@@ -38,13 +38,14 @@ class MaskSource {
       : seed_at_(site.position("Seed")),
         own_(site.attr<bool>("fix_seed")
                  ? RandomSource(static_cast<uint64_t>(site.attr<int64_t>("seed")),
-                                stream_of(stream_name(site, "Out")), Draws::repeat)
-                 : random_source(site, "Out", Draws::change)) {}
+                                stream_of(stream_name(site, "Out")), PerStep::repeat)
+                 : random_source(site, "Out", PerStep::change)) {}
 
   Philox philox(const KernelArgs& k) const {
     if (!k.has_in(seed_at_)) return own_.philox(k);
     const auto seed = static_cast<int64_t>(element_as_double(k.in(seed_at_), 0));
-    return RandomSource(static_cast<uint64_t>(seed), stream_of("dropout"), Draws::repeat).philox(k);
+    return RandomSource(static_cast<uint64_t>(seed), stream_of("dropout"), PerStep::repeat)
+        .philox(k);
   }
 
  private:

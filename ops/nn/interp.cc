@@ -70,7 +70,7 @@ void interp_shape(OpView& op) {
 
 // Along one dimension, for every element of the result: the element before it, the one after it,
 // and how much of the second it takes.
-struct Place {
+struct Neighbours {
   int64_t before, after;
   double share;
 };
@@ -82,10 +82,11 @@ double ratio_of(int64_t from, int64_t to, bool corners) {
                  : static_cast<double>(from) / static_cast<double>(to);
 }
 
-std::vector<Place> places(int64_t from, int64_t to, bool nearest, bool corners, bool centres) {
+std::vector<Neighbours> neighbours_of(int64_t from, int64_t to, bool nearest, bool corners,
+                                      bool centres) {
   // The original computes the ratio in float32; so rounding falls the same way.
   const auto ratio = static_cast<float>(ratio_of(from, to, corners));
-  std::vector<Place> all;
+  std::vector<Neighbours> all;
   for (int64_t i = 0; i < to; ++i) {
     const auto step = static_cast<float>(i);
     if (nearest) {
@@ -104,7 +105,7 @@ std::vector<Place> places(int64_t from, int64_t to, bool nearest, bool corners, 
 struct Interpolation {
   int64_t planes, pixel;  // images to walk, numbers in a pixel
   int64_t in_high, in_wide;
-  std::vector<Place> rows, columns;
+  std::vector<Neighbours> rows, columns;
 
   Interpolation(const OpView& op, const Shape& x, const Shape& out, bool nearest) {
     const bool last = channels_last(op);
@@ -115,8 +116,8 @@ struct Interpolation {
     in_wide = x.at(at + 1);
     const bool corners = op.attr<bool>("align_corners");
     const bool centres = op.attr<int32_t>("align_mode") == 0 && !corners;
-    rows = places(in_high, out.at(at), nearest, corners, centres);
-    columns = places(in_wide, out.at(at + 1), nearest, corners, centres);
+    rows = neighbours_of(in_high, out.at(at), nearest, corners, centres);
+    columns = neighbours_of(in_wide, out.at(at + 1), nearest, corners, centres);
   }
 
   // Calls visit(element of the result, element of X, weight) four times at most for each.
@@ -127,8 +128,8 @@ struct Interpolation {
     for (int64_t plane = range.first; plane < range.second; ++plane) {
       for (int64_t i = 0; i < high; ++i) {
         for (int64_t j = 0; j < wide; ++j) {
-          const Place &row = rows[static_cast<size_t>(i)],
-                      &column = columns[static_cast<size_t>(j)];
+          const Neighbours &row = rows[static_cast<size_t>(i)],
+                           &column = columns[static_cast<size_t>(j)];
           const int64_t to = ((plane * high + i) * wide + j) * pixel;
           const auto corner = [&](int64_t y, int64_t x, double weight) {
             if (weight == 0) return;

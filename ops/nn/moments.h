@@ -64,7 +64,7 @@ struct Moments {
   double mean = 0, variance = 0;
 };
 
-// Two passes, summed in double: deviations from the true mean do not cancel as squares would.
+// Two sweeps, summed in double: deviations from the true mean do not cancel as squares would.
 template <class T>
 Moments moments(const Strip& strip, const T* x) {
   const auto count = static_cast<double>(strip.count());

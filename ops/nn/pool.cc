@@ -1,14 +1,9 @@
 // Pooling: pool2d, pool3d and max_pool2d_with_index.
 #include <algorithm>
 #include <limits>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
-#include "cpu/independent.h"
-#include "cpu/vectorised.h"
 #include "ir/schema.h"
-#include "ops/nn/channel_blocks.h"
 #include "ops/nn/pool.h"
 
 namespace trireme {
@@ -32,6 +27,8 @@ std::vector<int64_t> window_sizes(const OpView& op, int spatial, bool from_image
   }
   return {given.begin(), given.end()};
 }
+
+}  // namespace
 
 Pool pool_site(const OpView& op, int spatial) {
   const bool with_index = op.schema().find_attribute("pooling_type") == nullptr;
@@ -77,107 +74,12 @@ Pool pool_site(const OpView& op, int spatial) {
   return pool;
 }
 
-// Where a plain sweep over rows does: neighbouring pixels are neighbours in memory, and a window
-// reads the same elements wherever it stands.
-bool sweeps_rows(const Pool& pool) {
-  return !pool.adaptive && pool.step() == 1 && pool.window[0].trivial() && pool.window[0].in == 1;
-}
-
-// Whether windows are tiles of 2 x 2 that cover the image without overlapping.
-bool cuts_tiles(const Pool& pool) {
-  const auto fits = [](const WindowAxis& axis) {
-    return axis.size == 2 && axis.stride == 2 && axis.pad_begin == 0 && axis.out * 2 == axis.in;
-  };
-  return sweeps_rows(pool) && fits(pool.window[1]) && fits(pool.window[2]);
-}
-
-// Two planes of the calling thread's memory, kept between calls.
-template <class T>
-T* plane_scratch(const Pool& pool) {
-  thread_local std::vector<T> memory;
-  const auto wanted = static_cast<size_t>(2 * in_pixels(pool.window));
-  if (memory.size() < wanted) memory.resize(wanted);
-  return memory.data();
-}
-
-// Tiles of 2 x 2 that cover the image. Rows are short, so loops go over the whole plane at once:
-// first neighbours in a row, then neighbouring rows. `pairs` holds half a plane.
-template <class T>
-void tile_max(const Pool& pool, const T* x, T* out, T* pairs) {
-  const WindowAxis &h = pool.window[1], &w = pool.window[2];
-  const int64_t n = h.in * w.out;
-  TRIREME_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i) {
-    const T left = x[2 * i], right = x[2 * i + 1];
-    pairs[i] = larger(right, left) ? right : left;
-  }
-  for (int64_t j = 0; j < h.out; ++j, out += w.out, pairs += 2 * w.out) {
-    TRIREME_INDEPENDENT
-    for (int64_t l = 0; l < w.out; ++l) {
-      const T upper = pairs[l], lower = pairs[w.out + l];
-      const T top = larger(lower, upper) ? lower : upper;
-      out[l] =
-          larger(top, std::numeric_limits<T>::lowest()) ? top : std::numeric_limits<T>::lowest();
-    }
-  }
-}
-
-// The windows of a row whose element `tap` lies inside the image.
-std::pair<int64_t, int64_t> windows_inside(const WindowAxis& axis, int64_t tap) {
-  const int64_t shift = tap - axis.pad_begin;  // image = at * stride + shift
-  const int64_t begin = shift >= 0 ? 0 : (-shift + axis.stride - 1) / axis.stride;
-  const int64_t room = axis.in - shift;
-  const int64_t end = room <= 0 ? 0 : std::min(axis.out, (room + axis.stride - 1) / axis.stride);
-  return {std::min(begin, end), end};
-}
-
-// Runs body(step) with the step a constant where it is a usual one, so that the loop becomes
-// vectors.
-template <class Body>
-void with_step(int64_t step, const Body& body) {
-  if (step == 1) {
-    body(std::integral_constant<int64_t, 1>());
-  } else if (step == 2) {
-    body(std::integral_constant<int64_t, 2>());
-  } else {
-    body(step);
-  }
-}
-
-// A row of windows at a time, one of their elements after another: the same order within each
-// window as window by window.
-template <class T>
-void pool_plane(const Pool& pool, bool max, const T* x, T* out) {
-  const auto& [d, h, w] = pool.window;
-  for (int64_t j = 0; j < h.out; ++j, out += w.out) {
-    const WindowSpan in_h(pool, h, j);
-    std::fill(out, out + w.out, max ? std::numeric_limits<T>::lowest() : T(0));
-    for (int64_t i = in_h.begin; i < in_h.end; ++i) {
-      for (int64_t tap = 0; tap < w.size; ++tap) {
-        const auto [begin, end] = windows_inside(w, tap);
-        const T* from = x + i * w.in + begin * w.stride + tap - w.pad_begin;
-        T* to = out + begin;
-        with_step(w.stride, [&, n = end - begin](auto step) {
-          for (int64_t l = 0; l < n; ++l) {
-            const T value = from[l * step];
-            to[l] = max ? (larger(value, to[l]) ? value : to[l]) : to[l] + value;
-          }
-        });
-      }
-    }
-    if (max) continue;
-    const WindowSpan in_d(pool, d, 0);
-    for (int64_t l = 0; l < w.out; ++l)
-      out[l] *= weight<T>(pool, in_d, in_h, WindowSpan(pool, w, l));
-  }
-}
+namespace {
 
 template <class T>
 BoundKernel pool_forward(const KernelSite& site, int spatial) {
   const Pool pool = pool_site(site, spatial);
   const bool max = site.attr<std::string>("pooling_type") == "max";
-  if (std::is_same_v<T, float> && pool.step() > 1) return pool_lanes(site, pool, max);
-  const bool sweeps = sweeps_rows(pool), tiles = max && cuts_tiles(pool);
   return BoundKernel(
       [=](const KernelArgs& k) {
         const auto [begin, end] = k.range(pool.planes());
@@ -185,15 +87,6 @@ BoundKernel pool_forward(const KernelSite& site, int spatial) {
         for (int64_t plane = begin; plane < end; ++plane) {
           const T* x = k.in<T>(0) + pool.first(plane, in_pixels(pool.window));
           T* out = k.out<T>(0) + pool.first(plane, out_pixels(pool.window));
-          if (tiles) {
-            vectorised(
-                [=, &pool, pairs = plane_scratch<T>(pool)] { tile_max(pool, x, out, pairs); });
-            continue;
-          }
-          if (sweeps) {
-            vectorised([&] { pool_plane(pool, max, x, out); });
-            continue;
-          }
           each_window(
               pool, [&](int64_t at, const WindowSpan& d, const WindowSpan& h, const WindowSpan& w) {
                 T result = max ? std::numeric_limits<T>::lowest() : T(0);
@@ -212,49 +105,13 @@ BoundKernel pool_forward(const KernelSite& site, int spatial) {
       pool.parts());
 }
 
-// The gradient of a maximum over tiles: every pixel is written once, and the first pixel of a tile
-// that has the maximum gets all. `halves` holds two planes: left and right pixels of the tiles, and
-// their gradients, so that the loops over short rows step by one.
-template <class T>
-void tile_max_grad(const Pool& pool, const T* x, const T* out, const T* grad, T* x_grad,
-                   T* halves) {
-  const WindowAxis &h = pool.window[1], &w = pool.window[2];
-  const int64_t n = h.in * w.out;
-  T *left = halves, *right = left + n, *left_grad = right + n, *right_grad = left_grad + n;
-  TRIREME_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i) {
-    left[i] = x[2 * i];
-    right[i] = x[2 * i + 1];
-  }
-  for (int64_t j = 0; j < h.out; ++j, out += w.out, grad += w.out) {
-    const int64_t upper = 2 * j * w.out, lower = upper + w.out;
-    TRIREME_INDEPENDENT
-    for (int64_t l = 0; l < w.out; ++l) {
-      const T top = out[l], share = grad[l];
-      const bool first = left[upper + l] == top, second = right[upper + l] == top,
-                 third = left[lower + l] == top, fourth = right[lower + l] == top;
-      left_grad[upper + l] = first ? share : T(0);
-      right_grad[upper + l] = (second & !first) ? share : T(0);
-      left_grad[lower + l] = (third & !(first | second)) ? share : T(0);
-      right_grad[lower + l] = (fourth & !(first | second | third)) ? share : T(0);
-    }
-  }
-  TRIREME_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i) {
-    x_grad[2 * i] = left_grad[i];
-    x_grad[2 * i + 1] = right_grad[i];
-  }
-}
-
 // A maximum gives its gradient to the first pixel that has it; an average spreads it.
 template <class T>
 BoundKernel pool_backward(const KernelSite& site, int spatial) {
   const Pool pool = pool_site(site, spatial);
   const bool max = site.attr<std::string>("pooling_type") == "max";
-  if (std::is_same_v<T, float> && pool.step() > 1) return pool_lanes_grad(site, pool, max);
   const int x_at = site.position("X"), out_at = site.position("Out"),
             grad_at = site.position("Out@GRAD"), x_grad_at = site.out_position("X@GRAD");
-  const bool tiles = max && cuts_tiles(pool);
   return BoundKernel(
       [=](const KernelArgs& k) {
         const auto [begin, end] = k.range(pool.planes());
@@ -265,12 +122,6 @@ BoundKernel pool_backward(const KernelSite& site, int spatial) {
           const int64_t out_first = pool.first(plane, out_pixels(pool.window));
           const T* out = k.in<T>(out_at) + out_first;
           const T* grad = k.in<T>(grad_at) + out_first;
-          if (tiles) {
-            vectorised([=, &pool, halves = plane_scratch<T>(pool)] {
-              tile_max_grad(pool, x, out, grad, x_grad, halves);
-            });
-            continue;
-          }
           for (int64_t i = 0; i < pixels; ++i) x_grad[i * step] = T(0);
           each_window(
               pool, [&](int64_t at, const WindowSpan& d, const WindowSpan& h, const WindowSpan& w) {

@@ -87,8 +87,7 @@ bool larger(T a, T b) {
   return (a > b) | (a != a);
 }
 
-// Where several channels stand side by side at each pixel: they are pooled together.
-BoundKernel pool_lanes(const KernelSite& site, const Pool& pool, bool max);
-BoundKernel pool_lanes_grad(const KernelSite& site, const Pool& pool, bool max);
+// Of pool2d, pool3d and max_pool2d_with_index; checks the attributes.
+Pool pool_site(const OpView& op, int spatial);
 
 }  // namespace trireme

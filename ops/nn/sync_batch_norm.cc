@@ -28,7 +28,7 @@ Expr momentum_of(const Body& b) {
   return constant(b.in("Mean"), b.attr<float>("momentum"));
 }
 
-// Two passes, so that a large mean does not eat the variance.
+// Two sweeps, so that a large mean does not eat the variance.
 void sync_batch_norm(Body& b) {
   const Expr x = b.in("X");
   const ChannelAxes axes(b, x);

@@ -50,7 +50,7 @@ BoundKernel adagrad_dense(const KernelSite& site) {
 }
 
 // A row without a gradient has gradient 0: nothing of it changes, so only named rows are visited.
-// A part moves the rows of its own stretch of the table.
+// A part moves the rows of its own share of the table.
 template <class T>
 BoundKernel adagrad_sparse(const KernelSite& site) {
   const AdagradSlots at(site);
@@ -59,10 +59,10 @@ BoundKernel adagrad_sparse(const KernelSite& site) {
     const Tensor& table = k.in(at.param);
     check_sparse_grad(grad, table);
     const int64_t height = table.shape().at(0), width = height == 0 ? 0 : table.numel() / height;
-    const auto stretch = k.range(height);
-    copy_through(k, at.param, at.param_out, stretch);
-    copy_through(k, at.moment, at.moment_out, stretch);
-    at.step<T>(k).run(merged_within<T>(grad, width, stretch), width,
+    const auto share = k.range(height);
+    copy_through(k, at.param, at.param_out, share);
+    copy_through(k, at.moment, at.moment_out, share);
+    at.step<T>(k).run(merged_within<T>(grad, width, share), width,
                       {k.out<T>(at.param_out), k.out<T>(at.moment_out)});
   };
   return {update, sparse_parts(site.in("Grad").shape.numel().value())};

@@ -17,7 +17,7 @@ void sgd_body(Body& b) {
   b.out("ParamOut") = b.in("Param") - scalar(b, "LearningRate") * b.in("Grad");
 }
 
-// A row named twice moves twice: no merging is needed. A part moves the rows of its own stretch of
+// A row named twice moves twice: no merging is needed. A part moves the rows of its own share of
 // the table, in the order in which they are named.
 template <class T>
 BoundKernel sgd_sparse(const KernelSite& site) {
@@ -30,10 +30,10 @@ BoundKernel sgd_sparse(const KernelSite& site) {
     check_sparse_grad(rows, table);
     const int64_t height = table.shape().at(0);
     const int64_t width = height == 0 ? 0 : table.numel() / height;
-    const auto stretch = k.range(height);
+    const auto share = k.range(height);
     T* to = k.out<T>(out);
-    copy_through(k, param, out, stretch);
-    const std::span<const PlacedRow> named = named_within(rows, stretch);
+    copy_through(k, param, out, share);
+    const std::span<const PlacedRow> named = named_within(rows, share);
     if (named.empty()) return;
     const auto lr = static_cast<T>(scalar(k, rate));
     const T* values = rows.value.data<T>();

@@ -106,7 +106,7 @@ void for_each_element(const SelectedRows& grad, const Tensor& param, bool named_
   pass_unnamed(param.numel());
 }
 
-// Into how many stretches of the table an update that moves `elements` is cut.
+// Into how many shares of the table an update that moves `elements` is cut.
 inline int sparse_parts(int64_t elements) {
   return static_cast<int>(std::clamp<int64_t>(elements / 32768, 1, 8));
 }

@@ -242,7 +242,7 @@ BoundKernel shuffle_batch_kernel(const KernelSite& site) {
                              ? static_cast<int64_t>(element_as_double(given, 0))
                              : startup_seed;
     const Philox philox =
-        RandomSource(static_cast<uint64_t>(seed), stream, Draws::repeat).philox(k);
+        RandomSource(static_cast<uint64_t>(seed), stream, PerStep::repeat).philox(k);
     int64_t* index = k.out<int64_t>(index_at);
     std::iota(index, index + rows, int64_t{0});
     for (int64_t i = rows - 1; i > 0; --i) {  // Fisher and Yates

@@ -12,7 +12,7 @@ uint64_t mix_seed(uint64_t seed, uint64_t with) {
 
 Philox RandomSource::philox(const KernelArgs& k) const {
   uint64_t seed = seed_ ? *seed_ : k.run->process_seed();
-  if (draws_ == Draws::change) seed = mix_seed(seed, k.run->step());
+  if (draws_ == PerStep::change) seed = mix_seed(seed, k.run->step());
   if (const uint64_t iteration = k.run->iteration(); iteration > 0)
     seed = mix_seed(seed, iteration);
   const RunContext::StreamOffset draw = k.run->stream_offset();
@@ -20,7 +20,7 @@ Philox RandomSource::philox(const KernelArgs& k) const {
   return Philox(seed, stream_, first_ + draw.before);
 }
 
-RandomSource random_source(const KernelSite& site, std::string_view slot, Draws draws) {
+RandomSource random_source(const KernelSite& site, std::string_view slot, PerStep draws) {
   const auto seed = static_cast<uint64_t>(site.attr<int64_t>("seed"));
   return RandomSource(seed == 0 ? std::nullopt : std::optional(seed),
                       stream_of(stream_name(site, slot)), draws,

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-enum class Draws {
+enum class PerStep {
   repeat,  // the same numbers at every run
   change,  // other numbers at every run, the same sequence of runs for the same seed
 };
@@ -16,8 +16,8 @@ enum class Draws {
 class RandomSource {
  public:
   // No seed asks for the process's own, and then draws always change.
-  RandomSource(std::optional<uint64_t> seed, uint64_t stream, Draws draws, uint64_t first = 0)
-      : seed_(seed), stream_(stream), first_(first), draws_(seed ? draws : Draws::change) {}
+  RandomSource(std::optional<uint64_t> seed, uint64_t stream, PerStep draws, uint64_t first = 0)
+      : seed_(seed), stream_(stream), first_(first), draws_(seed ? draws : PerStep::change) {}
 
   Philox philox(const KernelArgs& k) const;
 
@@ -25,12 +25,12 @@ class RandomSource {
   std::optional<uint64_t> seed_;
   uint64_t stream_;
   uint64_t first_;  // elements of the stream before those drawn
-  Draws draws_;
+  PerStep draws_;
 };
 
 // The source of `slot`, seeded by the op's attribute `seed`; 0 stands for none.
 RandomSource random_source(const KernelSite& site, std::string_view slot,
-                           Draws draws = Draws::repeat);
+                           PerStep draws = PerStep::repeat);
 
 // One seed out of two numbers; neighbours give unrelated seeds.
 uint64_t mix_seed(uint64_t seed, uint64_t with);

@@ -1,4 +1,4 @@
-// Which rows SelectedRows name, and where: in order, within a stretch, and those named repeatedly.
+// Which rows SelectedRows name, and where: in order, within a range, and those named repeatedly.
 #pragma once
 
 #include <algorithm>

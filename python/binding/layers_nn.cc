@@ -84,6 +84,7 @@ void bind_image(py::module_& m) {
       "name"_a = none, "exclusive"_a = true, "data_format"_a = "NCHW");
 }
 
+// A table: a definition for each layer.
 void bind_norms(py::module_& m) {
   const py::object none = py::none();
   m.def(

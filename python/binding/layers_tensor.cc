@@ -127,6 +127,7 @@ void bind_making(py::module_& m) {
       "dtype"_a);
 }
 
+// A table: a definition for each layer.
 void bind_joining(py::module_& m) {
   const py::object none = py::none();
   m.def(

@@ -1,3 +1,4 @@
+// Watches for the end of the process, so that nobody asks for the GIL after it.
 #include "python/binding/without_gil.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// Images in blocks give the numbers of plain ones, and stand where they should.
 #include <gtest/gtest.h>
 
 #include <cmath>

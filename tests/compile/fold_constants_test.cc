@@ -1,3 +1,4 @@
+// Folded constants are the bits that a step would compute.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// A bias and a relu behind a convolution become part of it.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The graph checker passes sound graphs and names what is wrong with others.
 #include "compile/graph_check.h"
 
 #include <gmock/gmock.h>

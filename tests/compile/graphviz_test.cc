@@ -1,3 +1,4 @@
+// Drawings of programs and plans show what they should.
 #include "compile/graphviz.h"
 
 #include <gmock/gmock.h>

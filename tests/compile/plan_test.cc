@@ -1,3 +1,4 @@
+// Plans read and write states once, and the plan checker finds planted mistakes.
 #include "compile/plan.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SHA-256 of known messages.
 #include "core/sha256.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Filter gradients tap by tap against the definition.
 #include "cpu/conv_taps.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// oneDNN takes the sizes that training meets.
 #include <gtest/gtest.h>
 
 #include "core/text.h"

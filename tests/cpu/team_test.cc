@@ -1,3 +1,4 @@
+// The team runs every part once, in whatever order, and survives errors.
 #include "cpu/team.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Tiled sums against plain ones, for any axes.
 #include "cpu/tiled_sum.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Compiled programs come back from files, and damaged files are refused.
 #include "io/compiled_file.h"
 
 #include <gmock/gmock.h>

@@ -19,9 +19,9 @@ Var& image_net(Var& x) {
 
 Var& pooled_words(Var& x) { return dense(layers::sequence_pool(layers::tanh(x), "sqrt")); }
 
-// One row stays one row from pass to pass, and what the passes leave is foreseen; of several, the
-// state grows with the first pass. What is left has one shape.
-Var& sometimes_foreseen(Var& x) {
+// One row stays one row from iteration to iteration, and what they leave is known ahead; of
+// several, the state grows with the first iteration. What is left has one shape.
+Var& sometimes_known_ahead(Var& x) {
   Var& words = three_of(dense(layers::slice(x, {0}, {1}, {100})));
   Var& first = layers::fill_constant({1, kWidth}, DType::float32, 0.5);
   layers::StaticRNN rnn;
@@ -77,16 +77,16 @@ TEST_P(ChangingSteps, RememberedShapesGiveTheNumbersOfFreshOnes) {
   EXPECT_EQ(remembers.exe.counters().binds, binds) << "the shapes of the step before";
 }
 
-// What stood in the arena while it was foreseen has memory of its own when it is not.
+// What stood in the arena while it was known ahead has memory of its own when it is not.
 TEST(ChangingForesight, LeavesNothingBehindInTheArena) {
-  const LoopNet net{.name = "", .build = sometimes_foreseen};
+  const LoopNet net{.name = "", .build = sometimes_known_ahead};
   const auto own_after = [&](const std::vector<int64_t>& rows) {
     LoopProgram program(net, false);
     for (int64_t n : rows) program.run(varied({n, kWidth}));
     const std::vector<Feeds> feeds{{{"x", varied({rows.back(), kWidth})}}};
     return program.exe.prepare(*program.main, feeds, {}, {}, program.options).own;
   };
-  EXPECT_GT(own_after({4}), own_after({2})) << "one row is foreseen, three are not";
+  EXPECT_GT(own_after({4}), own_after({2})) << "one row is known ahead, three are not";
   EXPECT_GE(own_after({2, 4}), own_after({4}));
   EXPECT_GE(own_after({2, 4, 2, 4}), own_after({4}));
 }
@@ -102,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
                 .build = [](Var& x) -> Var& { return static_rnn(three_of(x)); }},
         LoopNet{.name = "StaticRnnInStaticRnn", .build = rnn_in_rnn},
         LoopNet{.name = "CondInStaticRnn", .build = cond_in_rnn},
-        LoopNet{.name = "StaticRnnForeseenForSomeShapes", .build = sometimes_foreseen},
+        LoopNet{.name = "StaticRnnForeseenForSomeShapes", .build = sometimes_known_ahead},
         LoopNet{.name = "Images", .build = image_net},
         LoopNet{.name = "Sequences", .build = pooled_words, .lod_level = 1}),
     [](const auto& info) { return info.param.name; });

@@ -1,3 +1,4 @@
+// check_passes finds the pass that changes a number.
 #include "runtime/check_passes.h"
 
 #include <gmock/gmock.h>

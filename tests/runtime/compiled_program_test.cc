@@ -1,3 +1,4 @@
+// Compiled programs on one and several devices, as C++ users run them.
 #include "runtime/compiled_program.h"
 
 #include <gmock/gmock.h>

@@ -12,6 +12,7 @@
 
 namespace trireme::testing {
 
+// A table: a call of each op.
 inline std::vector<OpCall> calls_without_samples() {
   Draw draw(1);
   const auto sequences = [&](Tensor tensor) {  // of five rows

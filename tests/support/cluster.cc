@@ -1,3 +1,4 @@
+// Steps of trainers and servers, and the queues between them.
 #include "tests/support/cluster.h"
 
 #include <algorithm>

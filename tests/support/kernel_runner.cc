@@ -1,3 +1,4 @@
+// Binds a kernel to tensors by hand and runs its phases.
 #include "tests/support/kernel_runner.h"
 
 namespace trireme::testing {

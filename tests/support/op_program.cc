@@ -1,3 +1,4 @@
+// Builds the programs: variables from tensors, the op, its gradient.
 #include "tests/support/op_program.h"
 
 #include <gtest/gtest.h>

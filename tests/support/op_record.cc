@@ -1,3 +1,4 @@
+// Keeps the records by op and test, and changes the results of an op that is to be spoiled.
 #include "tests/support/op_record.h"
 
 #include <gtest/gtest.h>

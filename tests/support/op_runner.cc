@@ -1,3 +1,4 @@
+// Builds, runs and fetches; checks gradients against differences.
 #include "tests/support/op_runner.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Binds operands to the scope's variables and runs.
 #include "tests/support/scope_runner.h"
 
 #include "ir/schema.h"

@@ -1,3 +1,4 @@
+// Reads the seed from the environment, or draws one and prints it.
 #include "tests/support/seed.h"
 
 #include <chrono>

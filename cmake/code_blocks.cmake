@@ -1,0 +1,30 @@
+# Takes the named code blocks out of a document, so that tests compile what readers are told to write.
+#
+#   take_code_blocks(<document> <folder>)
+#
+# A block that begins with ```cpp <name> becomes <folder>/<name>.inc. The document is looked at again when it
+# has changed; a file whose text stays is not touched.
+function(take_code_blocks document folder)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${document}")
+  file(READ "${document}" rest)
+  set(opening "\n```cpp ")
+  while(TRUE)
+    string(FIND "${rest}" "${opening}" at)
+    if(at EQUAL -1)
+      break()
+    endif()
+    string(LENGTH "${opening}" skipped)
+    math(EXPR at "${at} + ${skipped}")
+    string(SUBSTRING "${rest}" ${at} -1 rest)
+    string(FIND "${rest}" "\n" end_of_name)
+    string(SUBSTRING "${rest}" 0 ${end_of_name} name)
+    string(FIND "${rest}" "\n```" end_of_block)
+    if(end_of_block EQUAL -1)
+      message(FATAL_ERROR "${document}: the block ${name} has no end")
+    endif()
+    math(EXPR length "${end_of_block} - ${end_of_name}")
+    string(SUBSTRING "${rest}" ${end_of_name} ${length} block)
+    string(SUBSTRING "${rest}" ${end_of_block} -1 rest)
+    file(GENERATE OUTPUT "${folder}/${name}.inc" CONTENT "${block}\n")
+  endwhile()
+endfunction()
