@@ -1,3 +1,4 @@
+// Places and strategies of a compiled program, and sharing a batch out over its devices.
 #include "runtime/compiled_program.h"
 
 #include <algorithm>

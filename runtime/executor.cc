@@ -1,3 +1,4 @@
+// Checking feeds, finding or making the plan, and the one way in which programs run.
 #include "runtime/executor.h"
 
 #include <algorithm>

@@ -143,7 +143,7 @@ class Frame : public RunContext {
   LocalStates* local_states_ = nullptr;
   Group* group_ = nullptr;                              // null: it is alone
   std::vector<std::unique_ptr<CollectiveStep>> steps_;  // by instruction; null: it runs alone
-  std::vector<StreamOffset> stream_offsets_;  // by instruction, in a data-parallel run
+  std::vector<StreamOffset> stream_offsets_;            // by instruction, in a data-parallel run
 
   // Of the top frame alone.
   Scope* scope_ = nullptr;

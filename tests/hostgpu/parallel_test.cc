@@ -15,7 +15,7 @@ std::vector<Place> places_of(const std::function<Place(int)>& place, int count) 
   return places;
 }
 
-struct Net {
+struct ParallelNet {
   const char* name;
   std::function<Var&(Var& x)> build;
   bool sync_batch_norm = false;
@@ -23,7 +23,7 @@ struct Net {
 
 Var& with_batch_norm(Var& x) { return layers::batch_norm(dense(x), {}); }
 
-std::vector<Net> nets() {
+std::vector<ParallelNet> parallel_nets() {
   return {
       {"dense", [](Var& x) -> Var& { return dense(dense(x)); }},
       {"batch_norm", with_batch_norm},
@@ -32,7 +32,7 @@ std::vector<Net> nets() {
 }
 
 // The scope after some steps on batches that do not share out evenly.
-std::unique_ptr<Scope> trained(const Net& net, const std::vector<Place>& places) {
+std::unique_ptr<Scope> trained_together(const ParallelNet& net, const std::vector<Place>& places) {
   auto main = Program::create(), startup = Program::create();
   main->set_seed(7);
   startup->set_seed(7);
@@ -59,17 +59,18 @@ std::unique_ptr<Scope> trained(const Net& net, const std::vector<Place>& places)
 }
 
 TEST(HostGpuParallel, TrainsToTheBitsOfAsManyCpuPlaces) {
-  for (const Net& net : nets()) {
+  for (const ParallelNet& net : parallel_nets()) {
     for (int count : {2, 4}) {
       SCOPED_TRACE(cat(net.name, " on ", count));
       try {
-        const auto cpu = trained(net, places_of([](int) { return cpu_place(); }, count));
-        const auto gpu = trained(net, places_of(hostgpu_place, count));
+        const auto cpu = trained_together(net, places_of([](int) { return cpu_place(); }, count));
+        const auto gpu = trained_together(net, places_of(hostgpu_place, count));
         EXPECT_EQ(difference(*cpu, *gpu), "");
         // Several replicas on one device.
-        EXPECT_EQ(difference(*cpu, *trained(net, std::vector<Place>(static_cast<size_t>(count),
-                                                                    hostgpu_place(0)))),
-                  "");
+        EXPECT_EQ(
+            difference(*cpu, *trained_together(net, std::vector<Place>(static_cast<size_t>(count),
+                                                                       hostgpu_place(0)))),
+            "");
       } catch (const Error& e) {
         ADD_FAILURE() << e.what();
       }

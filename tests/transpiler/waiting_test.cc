@@ -168,9 +168,7 @@ TEST_F(Waiting, ComesBeforeRunsOnSeveralDevices) {
   DistributeTranspiler transpiler;
   transpiler.transpile(net_.request(0, 2, servers_));
   Executor executor;
-  EXPECT_THAT(error_of([&] {
-                executor.run_parallel(*net_.main, std::vector<Feeds>(2), {}, {});
-              }),
+  EXPECT_THAT(error_of([&] { executor.run_parallel(*net_.main, std::vector<Feeds>(2), {}, {}); }),
               HasSubstr("connections: " + down_.endpoint()));
 }
 
