@@ -24,10 +24,12 @@ git                 command  git
 pkg-config          command  pkg-config
 protobuf-compiler   command  protoc
 libprotobuf-dev     header   google/protobuf/message.h
+libgrpc++-dev       header   grpcpp/grpcpp.h
+protobuf-compiler-grpc command grpc_cpp_plugin
 libgtest-dev        header   gtest/gtest.h
 libgmock-dev        header   gmock/gmock.h
 libdnnl-dev         header   oneapi/dnnl/dnnl.hpp
-libopenblas-dev     header   cblas.h
+libopenblas-dev     library  openblas
 pybind11-dev        pybind11 headers
 python3-dev         include  Python.h
 python3-venv        module   ensurepip
@@ -56,6 +58,7 @@ here() {  # here KIND NAME
   case $1 in
     command) command -v "$2" >/dev/null ;;
     header) printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$2" | c++ -E -x c++ - >/dev/null 2>&1 ;;
+    library) echo 'int main() {}' | c++ -x c++ - -o /dev/null "-l$2" 2>/dev/null ;;
     module) "$python" -c "import importlib.util as u, sys; sys.exit(u.find_spec('$2') is None)" 2>/dev/null ;;
     pybind11) here header pybind11/pybind11.h || here module pybind11 ;;
     include) [[ -e $("$python" -c "import sysconfig; print(sysconfig.get_path('include'))" 2>/dev/null)/$2 ]] ;;
