@@ -220,9 +220,10 @@ Op* last_writer(const Block& block, const std::string& name) {
 }
 
 // Data parallel places its collectives by this attribute.
-void mark_pair(const Block& block, const std::string& parameter, const std::string& gradient) {
-  Op* writer = last_writer(block, gradient);
-  promise(writer != nullptr, "a parameter's gradient is written by an op");
+void mark_pair(const BlockUses& uses, const std::string& parameter, const std::string& gradient) {
+  const std::vector<size_t>& writers = uses.of(gradient).writes;
+  promise(!writers.empty(), "a parameter's gradient is written by an op");
+  Op* writer = &uses.op(writers.back());
   std::vector<std::string> pairs = {parameter, gradient};
   const auto earlier = writer->attr_or<std::vector<std::string>>("op_role_var", {});
   pairs.insert(pairs.end(), earlier.begin(), earlier.end());
@@ -294,6 +295,7 @@ ParamGrads append_backward(Var& loss, const BackwardOptions& options) {
   append_all(into, gradients, options.callbacks);
 
   ParamGrads pairs;
+  const BlockUses uses(into);
   for (const std::string& name : parameters_asked_for(program, options)) {
     Var* parameter = program.global_block().find_var(name);
     if (!parameter) {
@@ -303,7 +305,7 @@ ParamGrads append_backward(Var& loss, const BackwardOptions& options) {
     const std::string gradient = gradients.gradient_of(name);
     if (gradient.empty()) continue;  // the loss does not depend on it
     pairs.emplace_back(parameter, &into.var(gradient));
-    mark_pair(into, name, gradient);
+    mark_pair(uses, name, gradient);
   }
   return pairs;
 }

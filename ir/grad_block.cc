@@ -33,15 +33,14 @@ bool counts(const Op& op, const std::set<std::string>& no_grad) {
 }
 
 // The gradient counts down from where the loop left its counter.
-void require_last_writer(const Op& loop, const std::string& counter) {
-  const std::vector<Op*> ops = loop.block().ops();
-  for (size_t i = static_cast<size_t>(loop.index()) + 1; i < ops.size(); ++i) {
-    if (!holds(ops[i]->output_names(), counter)) continue;
-    Error error(ErrorKind::unimplemented,
-                cat(counter, " counts the iterations of a loop and is written again after it, by ",
-                    ops[i]->type(), "; the loop's gradient cannot count back"));
-    throw add_op_context(error.fix("use another variable after the loop"), loop);
-  }
+void require_last_writer(const Op& loop, const BlockUses& uses, const std::string& counter) {
+  const std::vector<size_t>& writers = uses.of(counter).writes;
+  const auto after = std::upper_bound(writers.begin(), writers.end(), uses.place_of(loop));
+  if (after == writers.end()) return;
+  Error error(ErrorKind::unimplemented,
+              cat(counter, " counts the iterations of a loop and is written again after it, by ",
+                  uses.op(*after).type(), "; the loop's gradient cannot count back"));
+  throw add_op_context(error.fix("use another variable after the loop"), loop);
 }
 
 std::set<std::string> inputs_of(const std::vector<Op*>& ops) {
@@ -82,6 +81,12 @@ ReachedBody reach(const Block& body, const Border& border, std::set<std::string>
 
 }  // namespace
 
+// Copies that keep_version inserts write names of their own, so what was noted stays right.
+const BlockUses& GradList::uses_of(const Block& block) {
+  const auto found = uses_.find(&block);
+  return found != uses_.end() ? found->second : uses_.emplace(&block, block).first->second;
+}
+
 // A gradient block reads forward values by name. A name stands for its last version, and for the
 // first one if it is a variable outside that the block reads before it writes it. Where another
 // version is needed, the forward block keeps a copy of it. Returns the name to read. Outside of all
@@ -90,20 +95,17 @@ ReachedBody reach(const Block& body, const Border& border, std::set<std::string>
 std::string GradList::keep_version(const Op& op, const std::string& name, bool before) {
   Block& body = op.block();
   if (is_array(body, name)) return name;
-  const std::vector<Op*> ops = body.ops();
-  std::vector<size_t> writers;
-  bool begins_read = false, counter = true;
-  for (size_t i = 0; i < ops.size(); ++i) {
-    begins_read |= writers.empty() && holds(ops[i]->input_names(), name);
-    if (!holds(ops[i]->output_names(), name)) continue;
-    writers.push_back(i);
-    counter = counter && counts(*ops[i], no_grad_);
-  }
+  const BlockUses& uses = uses_of(body);
+  const auto& [readers, writers] = uses.of(name);
+  if (writers.empty()) return name;
+  const bool begins_read = !readers.empty() && readers.front() <= writers.front();
+  const bool counter = std::all_of(writers.begin(), writers.end(),
+                                   [&](size_t place) { return counts(uses.op(place), no_grad_); });
   const Var* var = body.find_var_recursive(name);
   const bool outermost = block_.forward_index() < 0;
-  if (writers.empty() || (counter && !outermost) || !var) return name;
+  if ((counter && !outermost) || !var) return name;
   if (outermost && (is_floating(var->dtype()) || var->persistable())) return name;
-  const auto at = static_cast<size_t>(op.index());
+  const size_t at = uses.place_of(op);
   const bool first = !outermost && begins_read && !body.find_var(name);
   const bool stands = first    ? before && writers.front() >= at
                       : before ? writers.back() < at
@@ -115,7 +117,8 @@ std::string GradList::keep_version(const Op& op, const std::string& name, bool b
                                .lod_level = var->lod_level(),
                                .stop_gradient = true,
                                .has_shape = var->has_shape()});
-  body.insert_raw_op(before ? at : at + 1,
+  const auto stands_at = static_cast<size_t>(op.index());  // copies are inserted meanwhile
+  body.insert_raw_op(before ? stands_at : stands_at + 1,
                      {.type = "assign",
                       .inputs = {{"X", {name}}},
                       .outputs = {{"Out", {copy.name()}}},
@@ -125,10 +128,10 @@ std::string GradList::keep_version(const Op& op, const std::string& name, bool b
 }
 
 // The values that the gradient op of `op` reads, each in the version that `op` saw or made.
-void GradList::keep_versions(const Op& op, OpSpec& spec) {
+void GradList::keep_versions(const Op& op, const ForwardNames& forward, OpSpec& spec) {
   for (auto& [slot, names] : spec.inputs) {
     for (std::string& name : names) {
-      const bool read = holds(op.input_names(), name), written = holds(op.output_names(), name);
+      const bool read = forward.read.contains(name), written = forward.written.contains(name);
       if (!read && !written) continue;  // a gradient
       const bool before = read && written ? op.inputs().contains(slot) : read;
       name = keep_version(op, name, before);
@@ -188,12 +191,13 @@ std::shared_ptr<GradList> GradList::differentiate_body(const Op& op, const Reach
   auto inner = std::make_shared<GradList>(block, no_grad, order_);
   for (const std::string& name : reached.begun) inner->arrive(name);
   const std::vector<Op*> ops = body.ops();
+  const std::set<const Op*> on_path(reached.path.begin(), reached.path.end());
   for (size_t i = ops.size(); i > 0; --i) {
     const Op& each = *ops[i - 1];
-    if (std::find(reached.path.begin(), reached.path.end(), &each) != reached.path.end()) {
+    if (on_path.contains(&each)) {
       inner->differentiate(each);
     } else if (counts(each, no_grad) && reached.inputs.contains(each.input("X").at(0))) {
-      require_last_writer(op, each.input("X").at(0));
+      require_last_writer(op, uses_of(op.block()), each.input("X").at(0));
       inner->repeat({{.type = each.type(),
                       .inputs = {{"X", each.output("Out")}},
                       .outputs = {{"Out", each.input("X")}},
@@ -278,18 +282,19 @@ void GradList::differentiate_sub_block(const Op& op) {
   const std::shared_ptr<GradList> inner = differentiate_body(op, reached, no_grad);
   keep_versions_inside(op, *inner);
   OpSpec spec = sub_block_gradient(op, border, reached, no_grad, *inner);
-  rename_gradients(op, spec);
-  complete_arriving(op, spec, {});
+  const ForwardNames forward(op);
+  rename_gradients(forward, spec);
+  complete_arriving(op, forward, spec, {});
   add({std::move(spec), op.line(), inner});
 
   if (border.condition.empty()) return;
   for (const std::string& name : outs) {
     if (!reached.begun.contains(name) || holds(inputs, name) || is_array(body, name)) continue;
     const Var* var = op.block().find_var(name);
-    bool held = var == nullptr || var->persistable();  // had a value before the block
-    for (int i = 0; i < op.index(); ++i) {
-      held = held || holds(op.block().op(static_cast<size_t>(i)).output_names(), name);
-    }
+    const BlockUses& uses = uses_of(op.block());
+    const std::vector<size_t>& writers = uses.of(name).writes;
+    const bool held = var == nullptr || var->persistable() ||  // had a value before the block
+                      (!writers.empty() && writers.front() < uses.place_of(op));
     if (held && arrives(name)) zero_where_run(op, op.input(border.condition).at(0), name);
   }
 }

@@ -9,13 +9,6 @@
 namespace trireme {
 namespace {
 
-// Forward values that a gradient op may read: not gradients that arrive, whatever they are called.
-std::set<std::string> values_of(const Op& op) {
-  std::set<std::string> values = names_in(op.inputs());
-  values.merge(names_in(op.outputs()));
-  return values;
-}
-
 void replace_in(Slots& slots, const std::string& from, const std::string& to) {
   for (auto& [slot, names] : slots) std::replace(names.begin(), names.end(), from, to);
 }
@@ -50,18 +43,21 @@ class Adder {
       writes(name).parts = {name};
       writes(name).arrived = true;
     }
+    for (size_t at = 0; at < ops.size(); ++at) {
+      note_mentions(ops[at].spec.inputs, at);
+      note_mentions(ops[at].spec.outputs, at);
+    }
   }
 
   void run() {
     for (size_t at = 0; at < ops_.size(); ++at) {
       begin_versions(at);
-      const Slots inputs = ops_[at].spec.inputs;
-      for (const auto& [slot, names] : inputs) {
+      const std::set<std::string> read = names_in(ops_[at].spec.inputs);
+      for (const auto& [slot, names] : ops_[at].spec.inputs) {
         for (const std::string& name : names) {
           if (is_grad_name(name)) join(name, at);
         }
       }
-      const std::set<std::string> read = names_in(inputs);
       const std::vector<std::string>& updates = op_table().get(ops_[at].spec.type).trait().updates;
       for (auto& [slot, names] : ops_[at].spec.outputs) {
         for (size_t i = 0; i < names.size(); ++i) {
@@ -81,6 +77,14 @@ class Adder {
   }
 
  private:
+  void note_mentions(const Slots& slots, size_t at) {
+    for (const auto& [slot, names] : slots) {
+      for (const std::string& name : names) {
+        if (is_grad_name(name)) mentions_[name].push_back(at);
+      }
+    }
+  }
+
   Writes& writes(const std::string& name) {
     const auto [found, fresh] = writes_.try_emplace(name);
     if (fresh) order_.push_back(name);
@@ -111,6 +115,7 @@ class Adder {
     Writes& w = writes(name);
     if (w.parts.size() < 2) return;
     sums_[before].push_back(make_sum(name, w.parts, w.line));
+    sums_of_[name].insert(before);
     w.parts = {name};
   }
 
@@ -125,12 +130,14 @@ class Adder {
     }
     if (w.parts.size() == 1 && !w.arrived) {
       const std::string first = w.fresh_part(name, block_);
-      for (size_t before = w.first; before < at; ++before) {
-        replace_in(ops_[before].spec.inputs, name, first);
-        replace_in(ops_[before].spec.outputs, name, first);
+      const std::vector<size_t>& mentioned = mentions_[name];
+      for (auto before = std::lower_bound(mentioned.begin(), mentioned.end(), w.first);
+           before != mentioned.end() && *before < at; ++before) {
+        replace_in(ops_[*before].spec.inputs, name, first);
+        replace_in(ops_[*before].spec.outputs, name, first);
       }
-      for (auto& [position, sums] : sums_) {
-        for (GradOp& sum : sums) {
+      for (const size_t position : sums_of_[name]) {
+        for (GradOp& sum : sums_[position]) {
           replace_in(sum.spec.inputs, name, first);
           replace_in(sum.spec.outputs, name, first);
         }
@@ -169,11 +176,16 @@ class Adder {
   int block_;
   const std::map<size_t, std::set<std::string>>& overwritten_;
   std::map<std::string, Writes> writes_;
-  std::vector<std::string> order_;              // gradients as they are first mentioned
-  std::map<size_t, std::vector<GradOp>> sums_;  // by the op they stand before
+  std::vector<std::string> order_;                       // gradients as they are first mentioned
+  std::map<size_t, std::vector<GradOp>> sums_;           // by the op they stand before
+  std::map<std::string, std::vector<size_t>> mentions_;  // ops that read or write a gradient
+  std::map<std::string, std::set<size_t>> sums_of_;      // where sums of a gradient stand
 };
 
 }  // namespace
+
+ForwardNames::ForwardNames(const Op& op)
+    : read(names_in(op.inputs())), written(names_in(op.outputs())) {}
 
 bool is_grad_name(std::string_view name) { return name.find(kGradSuffix) != name.npos; }
 
@@ -248,33 +260,32 @@ void GradList::overwrite(const Op& op) {
   }
 }
 
-void GradList::rename_gradients(const Op& op, OpSpec& spec) {
-  const std::set<std::string> values = values_of(op);
+void GradList::rename_gradients(const ForwardNames& forward, OpSpec& spec) {
   for (auto& [slot, names] : spec.inputs) {
     for (std::string& name : names) {
-      if (!values.contains(name)) name = current_name(name);
+      if (!forward.contains(name)) name = current_name(name);
     }
   }
-  std::map<std::string, std::string> forward;
-  for (const std::string& name : names_in(op.inputs())) forward[grad_name(name)] = name;
   for (auto& [slot, names] : spec.outputs) {
     for (std::string& name : names) {
       if (!is_grad_name(name)) continue;
-      const auto of = forward.find(name);
-      name = new_name(name);
-      if (of != forward.end()) forward_of_[name] = of->second;
+      const std::string plain = name;
+      name = new_name(plain);
+      if (!plain.ends_with(kGradSuffix)) continue;
+      std::string of = plain.substr(0, plain.size() - kGradSuffix.size());
+      if (forward.read.contains(of)) forward_of_[name] = std::move(of);
     }
   }
 }
 
 // False when gradients should arrive at the op and none does. Where only some do, the others are
 // zero.
-bool GradList::complete_arriving(const Op& op, const OpSpec& spec, const Renames& recomputed) {
-  const std::set<std::string> values = values_of(op);
+bool GradList::complete_arriving(const Op& op, const ForwardNames& forward, const OpSpec& spec,
+                                 const Renames& recomputed) {
   std::set<std::string> missing;
   bool any = false, arrives = false;
   for (const std::string& name : names_in(spec.inputs)) {
-    if (values.contains(name)) continue;
+    if (forward.contains(name)) continue;
     any = true;
     if (produced_.contains(name)) {
       arrives = true;
@@ -283,6 +294,7 @@ bool GradList::complete_arriving(const Op& op, const OpSpec& spec, const Renames
     }
   }
   if (any && !arrives) return false;
+  if (missing.empty()) return true;
   for (const auto& [slot, outputs] : op.outputs()) {
     for (const std::string& output : outputs) {
       const std::string gradient = current_name(grad_name(output));
@@ -307,6 +319,7 @@ void GradList::differentiate(const Op& op, const Renames& recomputed) {
   GradMaker maker(
       op, [this](const std::string& name) { return !no_grad_.contains(name); },
       [this](const std::string& name) { return arrives(name); });
+  const ForwardNames forward(op);
   for (OpSpec& spec : row.make_grad(maker)) {
     const std::set<std::string> outputs = names_in(spec.outputs);
     const bool wanted =
@@ -315,9 +328,9 @@ void GradList::differentiate(const Op& op, const Renames& recomputed) {
           return !name.ends_with(kGradSuffix) || !no_grad_.contains(name.substr(0, end));
         });
     if (!wanted) continue;
-    rename_gradients(op, spec);
-    if (!complete_arriving(op, spec, recomputed)) continue;
-    keep_versions(op, spec);
+    rename_gradients(forward, spec);
+    if (!complete_arriving(op, forward, spec, recomputed)) continue;
+    keep_versions(op, forward, spec);
     rename_in(spec.inputs, recomputed);
     const auto device = op.attrs().find("op_device");
     if (device != op.attrs().end()) spec.attrs.insert_or_assign("op_device", device->second);

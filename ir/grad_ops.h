@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/block_uses.h"
 #include "ir/program.h"
 
 namespace trireme {
@@ -17,6 +18,15 @@ struct GradOp {
   OpSpec spec;
   SourceLine line;                            // where the user asked for the forward op
   std::shared_ptr<GradList> inner = nullptr;  // what its gradient block holds, if it has one
+};
+
+// What a forward op reads and writes: values, not gradients, whatever they are called.
+struct ForwardNames {
+  explicit ForwardNames(const Op& op);
+  bool contains(const std::string& name) const {
+    return read.contains(name) || written.contains(name);
+  }
+  std::set<std::string> read, written;
 };
 
 struct Border;       // schema.h
@@ -58,15 +68,17 @@ class GradList {
                                                const std::set<std::string>& no_grad);
   OpSpec sub_block_gradient(const Op& op, const Border& border, const ReachedBody& reached,
                             const std::set<std::string>& no_grad, const GradList& inner);
+  const BlockUses& uses_of(const Block& block);
   std::string keep_version(const Op& op, const std::string& name, bool before);
-  void keep_versions(const Op& op, OpSpec& spec);
+  void keep_versions(const Op& op, const ForwardNames& names, OpSpec& spec);
   void keep_versions_inside(const Op& op, GradList& inner);
   void zero_where_run(const Op& op, const std::string& condition, const std::string& name);
   bool arrives(const std::string& name) const;
   std::string current_name(const std::string& gradient) const;
   std::string new_name(const std::string& gradient);
-  void rename_gradients(const Op& op, OpSpec& spec);
-  bool complete_arriving(const Op& op, const OpSpec& spec, const Renames& recomputed);
+  void rename_gradients(const ForwardNames& names, OpSpec& spec);
+  bool complete_arriving(const Op& op, const ForwardNames& names, const OpSpec& spec,
+                         const Renames& recomputed);
   void add(GradOp op);
 
   Block& block_;
@@ -77,6 +89,7 @@ class GradList {
   std::set<std::string> ever_produced_;
   std::set<std::string> arriving_;
   std::map<size_t, std::set<std::string>> overwritten_;  // gradients, by the op they end before
+  std::map<const Block*, BlockUses> uses_;  // of blocks with forward ops, as the list began
   Renames renames_;  // plain gradient name -> the one used, where the plain one is taken
   std::map<std::string, std::string, std::less<>> forward_of_;
 };

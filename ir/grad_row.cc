@@ -120,6 +120,9 @@ OpSchema OpSchema::make_grad_row() const {
   row.body_ = grad_body_;
   row.kernels_ = grad_kernels_;
   row.traits_.host = traits_.host;
+  for (const std::string& name : traits_.reads_values) {
+    if (row.find_input(name)) row.traits_.reads_values.push_back(name);
+  }
   row.traits_.linear = true;
   row.traits_.images = traits_.images;
   row.traits_.layout_attr = traits_.layout_attr;

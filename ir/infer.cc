@@ -2,12 +2,10 @@
 #include <deque>
 
 #include "ir/schema.h"
+#include "ir/var_facts.h"
 
 namespace trireme {
 
-namespace {
-
-// A SelectedRows variable states its full shape; rules see the rows that are there, and the height.
 ValueInfo facts_of(const Var& var) {
   ValueInfo info;
   info.type = var.type();
@@ -17,11 +15,13 @@ ValueInfo facts_of(const Var& var) {
   info.name = var.name();
   info.known = var.has_shape();
   if (info.type == VarType::selected_rows && info.shape.rank() > 0) {
-    info.height = info.shape.at(0);
+    info.height = info.shape[0].known() ? info.shape.at(0) : -1;
     info.shape[0] = Dim();
   }
   return info;
 }
+
+namespace {
 
 void write_facts(const ValueInfo& info, const ValueInfo& before, Var& var) {
   Shape shape = info.shape;

@@ -1,6 +1,7 @@
 // Operators of a program: slots, attributes, and the context their errors carry.
 #include <algorithm>
 
+#include "core/lookups.h"
 #include "core/text.h"
 #include "ir/program.h"
 
@@ -9,6 +10,7 @@ namespace {
 
 const std::vector<std::string>& slot_names(const Slots& slots, std::string_view slot) {
   static const std::vector<std::string> none;
+  count_name_lookup();
   const auto found = slots.find(slot);
   return found == slots.end() ? none : found->second;
 }
@@ -96,6 +98,7 @@ std::vector<std::string> Op::input_names() const { return all_names(inputs_); }
 std::vector<std::string> Op::output_names() const { return all_names(outputs_); }
 
 const Attribute* Op::find_attr(std::string_view name) const {
+  count_name_lookup();
   const auto found = attrs_.find(name);
   return found == attrs_.end() ? nullptr : &found->second;
 }

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 
+#include "core/lookups.h"
 #include "ir/schema.h"
 
 namespace trireme {
 namespace {
 
 int index_of(const std::vector<SlotSpec>& slots, std::string_view name) {
+  count_name_lookup();
   for (size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].name == name) return static_cast<int>(i);
   }
@@ -101,12 +103,14 @@ ValueInfo& OpView::out(std::string_view slot, size_t i) {
 }
 
 bool OpView::has_attr(std::string_view name) const {
+  count_name_lookup();
   if (attrs_.find(name) != attrs_.end()) return true;
   const AttrSpec* spec = schema_.find_attribute(name);
   return spec && spec->fallback;
 }
 
 const Attribute& OpView::attribute(std::string_view name) const {
+  count_name_lookup();
   if (const auto found = attrs_.find(name); found != attrs_.end()) return found->second;
   const AttrSpec* spec = schema_.find_attribute(name);
   if (spec && spec->fallback) return *spec->fallback;
