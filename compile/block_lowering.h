@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compile/lower.h"
+#include "ir/var_facts.h"
 
 namespace trireme {
 
@@ -96,9 +97,6 @@ class BlockLowering {
   std::vector<Region::Link> reads_;
   std::vector<Region::Load> loads_;
 };
-
-// What the program declares of a variable.
-ValueInfo facts_of(const Var& var);
 
 // Extents that two shapes agree on; the others are unknown.
 Shape common_extents(const Shape& a, const Shape& b);

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "compile/value_operands.h"
 #include "core/text.h"
 
 namespace trireme {
@@ -140,8 +141,8 @@ std::vector<std::pair<int, int>> in_place_pairs(const Node& node) {
 
 bool is_barrier(const Node& node) {
   const OpTraits& trait = node.schema->trait();
-  return trait.host || trait.effect || !trait.reads_values.empty() || !node.regions.empty() ||
-         !node.shared.empty();
+  return trait.host || trait.effect || !node.regions.empty() || !node.shared.empty() ||
+         !value_operands(node).empty();
 }
 
 void map_operands(Node& node, const std::function<int(int)>& map) {

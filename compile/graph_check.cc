@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "compile/value_operands.h"
 #include "core/text.h"
 
 namespace trireme {
@@ -82,7 +83,7 @@ class GraphChecker {
   void check_shapes() {
     const OpTraits& trait = node_->schema->trait();
     if (!node_->schema->shape_rule() || trait.no_inference || trait.host ||
-        !trait.reads_values.empty() || !node_->regions.empty()) {
+        !value_operands(*node_).empty() || !node_->regions.empty()) {
       return;
     }
     OpView view = view_of(*node_, pointers_);

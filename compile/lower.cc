@@ -21,17 +21,6 @@ bool writes(const Block& block, const std::string& name) {
 
 }  // namespace
 
-ValueInfo facts_of(const Var& var) {
-  ValueInfo info;
-  info.type = var.type();
-  info.dtype = var.dtype();
-  info.shape = var.shape();
-  info.lod_level = var.lod_level();
-  info.name = var.name();
-  info.known = var.has_shape();
-  return info;
-}
-
 BlockLowering::BlockLowering(const Block& block, Graph& graph, Lowering& shared,
                              BlockLowering* outer)
     : block_(block), graph_(graph), shared_(shared), outer_(outer) {

@@ -242,8 +242,11 @@ bool BlockLowering::end_lives(const Op& op) {
 std::vector<int> BlockLowering::held_versions(const Op& op, const OpSchema& schema) {
   std::vector<int> held;
   for (const std::string& slot : schema.trait().updates) {
-    held.push_back(old_version(op.output(slot).at(0)));
-    promise(held.back() >= 0, "an output that is updated can be read");
+    const bool list = schema.find_output(slot)->duplicable;  // of what there may be nothing yet
+    for (const std::string& name : op.output(slot)) {
+      held.push_back(old_version(name));
+      promise(list || held.back() >= 0, "an output that is updated can be read");
+    }
   }
   return held;
 }
@@ -260,10 +263,14 @@ void BlockLowering::update_in_place(const Op& op, const OpSchema& schema,
     node.shared.emplace_back(static_cast<int>(node.ins.size()) - 1,
                              static_cast<int>(out - node.outs.begin()));
   };
-  for (size_t i = 0; i < held.size(); ++i) {
-    const std::string& name = op.own_name(op.output(schema.trait().updates[i]).at(0));
-    for (int value : std::vector<int>(graph_.nodes[index].outs)) {
-      if (value >= 0 && graph_.values[value].info.name == name) share(held[i], value);
+  size_t next = 0;
+  for (const std::string& slot : schema.trait().updates) {
+    for (const std::string& updated : op.output(slot)) {
+      const int old = held[next++];
+      const std::string& name = op.own_name(updated);
+      for (int value : std::vector<int>(graph_.nodes[index].outs)) {
+        if (old >= 0 && value >= 0 && graph_.values[value].info.name == name) share(old, value);
+      }
     }
   }
   if (!op.has_role(op_role::kBackward)) return;

@@ -1,9 +1,12 @@
-// First fit of intervals into one arena, in several orders, and the check of the result.
+// First fit of intervals into one arena, in several orders, a sweep for very many, and the check
+// of the result.
 #include "compile/memory_plan.h"
 
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
+#include <utility>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -57,12 +60,114 @@ MemoryPlan placed_in(const std::vector<size_t>& order, const std::vector<Interva
   return plan;
 }
 
+// Free ranges of an arena that grows at its end.
+class FreeRanges {
+ public:
+  // The narrowest range that is wide enough, among equals the lowest; else new memory.
+  size_t take(size_t bytes) {
+    const auto found = by_width_.lower_bound({bytes, 0});
+    if (found == by_width_.end()) return grow(bytes);
+    const auto [width, offset] = *found;
+    remove(offset, width);
+    if (width > bytes) insert(offset + bytes, width - bytes);
+    return offset;
+  }
+
+  // Ranges that touch become one.
+  void give_back(size_t offset, size_t bytes) {
+    const auto after = by_offset_.lower_bound(offset);
+    size_t begin = offset, end = offset + bytes;
+    if (after != by_offset_.end() && after->first == end) {
+      end += after->second;
+      remove(after->first, after->second);
+    }
+    const auto behind = by_offset_.lower_bound(offset);
+    if (behind != by_offset_.begin()) {
+      const auto [at, width] = *std::prev(behind);
+      if (at + width == offset) {
+        begin = at;
+        remove(at, width);
+      }
+    }
+    insert(begin, end - begin);
+  }
+
+  size_t end() const { return end_; }
+
+ private:
+  // A free range at the end becomes part of it.
+  size_t grow(size_t bytes) {
+    size_t offset = end_;
+    if (!by_offset_.empty()) {
+      const auto [at, width] = *by_offset_.rbegin();
+      if (at + width == end_) {
+        offset = at;
+        remove(at, width);
+      }
+    }
+    end_ = offset + bytes;
+    return offset;
+  }
+  void insert(size_t offset, size_t width) {
+    by_offset_.emplace(offset, width);
+    by_width_.emplace(width, offset);
+  }
+  void remove(size_t offset, size_t width) {
+    by_offset_.erase(offset);
+    by_width_.erase({width, offset});
+  }
+
+  std::map<size_t, size_t> by_offset_;            // width, by offset
+  std::set<std::pair<size_t, size_t>> by_width_;  // (width, offset)
+  size_t end_ = 0;
+};
+
+// In the order of time, or backwards: what ends gives its range back, what begins takes one.
+MemoryPlan swept(const std::vector<Interval>& intervals, bool backwards) {
+  const auto begins = [&](size_t i) {
+    return backwards ? -int64_t{intervals[i].last} : int64_t{intervals[i].first};
+  };
+  const auto ends = [&](size_t i) {
+    return backwards ? -int64_t{intervals[i].first} : int64_t{intervals[i].last};
+  };
+  std::vector<size_t> starting(intervals.size());
+  std::iota(starting.begin(), starting.end(), size_t{0});
+  std::vector<size_t> ending = starting;
+  std::ranges::stable_sort(starting, {}, begins);
+  std::ranges::stable_sort(ending, {}, ends);
+  const auto width = [&](size_t i) {
+    return arena_aligned(std::max<size_t>(intervals[i].bytes, 1));
+  };
+  MemoryPlan plan;
+  plan.offsets.assign(intervals.size(), 0);
+  FreeRanges free;
+  size_t ended = 0;
+  for (size_t i : starting) {
+    for (; ends(ending[ended]) < begins(i); ++ended) {
+      free.give_back(plan.offsets[ending[ended]], width(ending[ended]));
+    }
+    plan.offsets[i] = free.take(width(i));
+  }
+  plan.arena_bytes = free.end();
+  return plan;
+}
+
+// Placing one after the other compares all with all. Beyond this many a sweep over time, which is
+// a little less tight, takes its place.
+constexpr size_t kMostPlacedOneByOne = 8192;
+
 }  // namespace
 
 size_t most_alive(const std::vector<Interval>& intervals) { return peak_of(intervals).bytes; }
 
 MemoryPlan plan_memory(const std::vector<Interval>& intervals) {
   const Peak peak = peak_of(intervals);
+  if (intervals.size() > kMostPlacedOneByOne) {
+    MemoryPlan forwards = swept(intervals, false), backwards = swept(intervals, true);
+    MemoryPlan& better = backwards.arena_bytes < forwards.arena_bytes ? backwards : forwards;
+    better.live_bytes = peak.bytes;
+    return better;
+  }
   std::vector<size_t> order(intervals.size());
   std::iota(order.begin(), order.end(), size_t{0});
   MemoryPlan best;

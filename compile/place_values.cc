@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "compile/value_operands.h"
 #include "core/text.h"
 #include "ir/device_kernels.h"
 
@@ -128,11 +129,11 @@ class Placer {
         return std::find(slots.begin(), slots.end(), slot.name) != slots.end();
       };
       for (int i = 0; i < node.in_counts[s]; ++i) {
-        if (named(trait.reads_values)) wants[at + i] = false;
         if (!node.regions.empty() && !named(trait.decides)) wants[at + i].reset();
       }
       at += slot.duplicable ? static_cast<size_t>(node.in_counts[s]) : 1;
     }
+    for (int position : value_operands(node)) wants[static_cast<size_t>(position)] = false;
     return wants;
   }
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "compile/assign_queues.h"
+#include "compile/value_operands.h"
 #include "core/text.h"
 
 namespace trireme {
@@ -141,17 +142,9 @@ class Planner {
       plan_.draws_random |= trait.random;
 
       std::vector<int> read;
-      size_t at = 0;
-      for (size_t s = 0; s < node.in_counts.size(); ++s) {
-        const SlotSpec& slot = node.schema->inputs()[s];
-        const bool by_value = std::find(trait.reads_values.begin(), trait.reads_values.end(),
-                                        slot.name) != trait.reads_values.end();
-        for (int i = 0; i < node.in_counts[s]; ++i) {
-          const int value = node.ins[at + i];
-          if (by_value) read.push_back(value);
-          if (entry_state.contains(value)) plan_.state_must_exist[entry_state[value]] = true;
-        }
-        at += slot.duplicable ? node.in_counts[s] : 1;
+      for (int position : value_operands(node)) read.push_back(node.ins[position]);
+      for (int value : node.ins) {
+        if (entry_state.contains(value)) plan_.state_must_exist[entry_state[value]] = true;
       }
       for (const Region& region : node.regions) {
         for (const auto& link : region.reads) {

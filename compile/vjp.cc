@@ -121,12 +121,21 @@ void differentiate_node(Graph& graph, size_t index, const std::set<int>& needed,
   std::vector<Expr> operands, results;
   for (int in : node.ins) operands.push_back(in < 0 ? Expr() : Expr(&graph, in));
   for (int out : node.outs) results.push_back(Expr(&graph, out));
+  // Facts are copied, for the graph's table moves; of this node's values alone, or a program's
+  // gradients would copy all values for every node.
+  Node apart = node;
   std::vector<ValueInfo> copies;
-  copies.reserve(graph.values.size());
-  for (const Value& value : graph.values) copies.push_back(value.info);
+  copies.reserve(node.ins.size() + node.outs.size());
   std::vector<ValueInfo*> pointers;
-  for (ValueInfo& info : copies) pointers.push_back(&info);
-  const OpView node_view = view_of(node, pointers);
+  for (std::vector<int>* values : {&apart.ins, &apart.outs}) {
+    for (int& value : *values) {
+      if (value < 0) continue;
+      copies.push_back(graph.values[value].info);
+      value = static_cast<int>(pointers.size());
+      pointers.push_back(&copies.back());
+    }
+  }
+  const OpView node_view = view_of(apart, pointers);
   Vjp vjp(node_view, operands, results, out_grads);
   node.schema->vjp_rule()(vjp);
   for (size_t i = 0; i < node.ins.size(); ++i) {
