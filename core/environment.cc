@@ -9,13 +9,22 @@
 
 #include "core/error.h"
 #include "core/flag_table.h"
+#include "core/lookups.h"
 #include "core/text.h"
 #include "core/warning.h"
 
 namespace trireme {
+namespace {
+
+const char* environment_variable(const char* name) {
+  count_name_lookup();
+  return std::getenv(name);
+}
+
+}  // namespace
 
 std::string selected_gpus_variable() {
-  const char* text = std::getenv("FLAGS_selected_gpus");
+  const char* text = environment_variable("FLAGS_selected_gpus");
   return text ? text : "";
 }
 
@@ -51,7 +60,7 @@ std::optional<FlagValue> parse_like(const FlagValue& like, const std::string& te
 void read_flags_from_environment() {
   const std::lock_guard lock(flag_table().mutex);
   for (auto& [name, entry] : flag_table().entries) {
-    const char* text = std::getenv(cat("FLAGS_", name).c_str());
+    const char* text = environment_variable(cat("FLAGS_", name).c_str());
     if (!text) continue;
     const std::optional<FlagValue> value = parse_like(entry.flag.default_value, text);
     if (!value) {
@@ -74,7 +83,7 @@ bool checks_nan_inf() {
         std::get<bool>(get_flag("check_nan_inf")) || std::get<bool>(get_flag("fast_check_nan_inf"));
     for (const char* name :
          {"PADDLE_INF_NAN_SKIP_OP", "PADDLE_INF_NAN_SKIP_ROLE", "PADDLE_INF_NAN_SKIP_VAR"}) {
-      if (on && std::getenv(name)) {
+      if (on && environment_variable(name)) {
         warn_once(cat("the environment variable ", name,
                       " is not read here: FLAGS_check_nan_inf looks at the result of every op"));
       }
@@ -101,7 +110,7 @@ namespace {
 // first negative number; GPUs may also be named by their UUID.
 std::optional<int> visible_gpus() {
   const std::lock_guard lock(flag_table().mutex);
-  const char* text = std::getenv("CUDA_VISIBLE_DEVICES");
+  const char* text = environment_variable("CUDA_VISIBLE_DEVICES");
   if (!text) return std::nullopt;
   int count = 0;
   for (std::string_view rest = text; !rest.empty(); ++count) {
@@ -149,7 +158,7 @@ GpuChoice gpus_of_environment() {
 
 int cpu_num() {
   const std::lock_guard lock(flag_table().mutex);  // setenv and getenv must not meet
-  const char* text = std::getenv("CPU_NUM");
+  const char* text = environment_variable("CPU_NUM");
   if (!text) {
     if (std::thread::hardware_concurrency() > 1) {
       std::fprintf(
@@ -175,7 +184,7 @@ constexpr int kMostThreads = 1024;  // more would be a slip of the hand
 
 // OMP_NUM_THREADS may be a list, one number for each level of nesting: the first counts.
 std::optional<int64_t> threads_of_openmp() {
-  const char* text = std::getenv("OMP_NUM_THREADS");
+  const char* text = environment_variable("OMP_NUM_THREADS");
   if (!text || !*text) return std::nullopt;
   std::string_view list = text;
   const std::optional<int64_t> given = parse_whole(next_item(list));

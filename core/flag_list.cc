@@ -57,6 +57,9 @@ std::vector<FlagRow> flag_rows() {
       {"gpu_library", text(""), honoured,
        "Trireme's own: the file of the library that serves GPUs, read when one is first used; "
        "empty is libtrireme_cuda.so beside Trireme's library."},
+      {"allow_tf32", false, honoured,
+       "Trireme's own: matrix products and convolutions of float32 on a GPU may round their "
+       "operands to 10 bits, which is faster; read when a program is first run."},
       {"use_mkldnn", false, not_needed, kOwnChoice},
       {"conv_winograd", true, honoured,
        "Convolutions may take Winograd's algorithm, by a fixed rule on their sizes."},
@@ -104,6 +107,18 @@ std::vector<FlagRow> flag_rows() {
       // Parameter server.
       {"rpc_deadline", whole(180000), honoured,
        "Milliseconds a run waits for the processes its program needs; 0 is no limit.", 0},
+      {"lost_trainer", text("fail"), honoured,
+       "Trireme's own: what a parameter server in sync mode does when a trainer ends without "
+       "leaving: fail (the job ends and names it) or shrink (the others go on)."},
+      {"heartbeat_limit", whole(10), honoured,
+       "Trireme's own: seconds without a beat after which a trainer is taken for dead.", 3},
+      {"hang_watchdog", whole(30), honoured,
+       "Trireme's own: seconds a trainer waits at a parameter server before that says who waits "
+       "for whom; 0 is never.",
+       0},
+      {"drop_answers", text(""), honoured,
+       "Trireme's own, for tests: the share of parameter servers' answers that a trainer throws "
+       "away and asks for again, and a seed, as 0.2,7."},
       {"rpc_retry_times", whole(3), not_needed, kNoServer},
       {"rpc_send_thread_num", whole(12), honoured, kServerThreads, 1},
       {"rpc_get_thread_num", whole(12), honoured, kServerThreads, 1},

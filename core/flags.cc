@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/flag_table.h"
+#include "core/lookups.h"
 #include "core/text.h"
 
 namespace trireme {
@@ -58,6 +59,7 @@ FlagTable& flag_table() {
 }
 
 FlagEntry& flag_entry(std::string_view name) {
+  count_name_lookup();
   auto& entries = flag_table().entries;
   const auto found = entries.find(bare(name));
   if (found != entries.end()) return found->second;

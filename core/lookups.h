@@ -1,4 +1,5 @@
-// Counts what is looked up by name. A steady step looks nothing up: tests hold it to that.
+// Counts what is looked up by name: variables, rows, slots, attributes, feeds, flags, the
+// environment. A steady step looks nothing up: tests hold it to that.
 #pragma once
 
 #include <cstddef>

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <set>
 
+#include "core/lookups.h"
+
 namespace trireme {
 namespace {
 
@@ -42,6 +44,7 @@ void warn(const std::string& text) {
 void warn_once(const std::string& text) {
   {
     std::lock_guard lock(state().mutex);
+    count_name_lookup();
     if (!state().said.insert(text).second) return;
   }
   warn(text);
