@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "core/lookups.h"
 #include "core/text.h"
 #include "cpu/vectorised.h"
 
@@ -262,6 +263,7 @@ class Shared {
 
   Meeting& meeting(const Collective& what) {
     const std::lock_guard lock(mutex_);
+    count_name_lookup();
     std::unique_ptr<Meeting>& found = meetings_[what.tag];
     if (reduces(what.kind) || what.kind == Kind::reduce_scatter) with_type(what.dtype, [](auto) {});
     if (!found) found = std::make_unique<Meeting>(what, size, options_.tree);

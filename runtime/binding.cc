@@ -22,6 +22,17 @@ size_t most_bindings(const Segment& segment) {
                     kFewestBindings, kMostBindings);
 }
 
+// A table that parameter servers hold has a shape here and no memory. Only ops that ask servers,
+// and gradients of look-ups, make do with that.
+bool by_shape_alone(const Graph& graph, int value, const Variable& variable) {
+  if (variable.kind() != Kind::dense || variable.tensor().shape().rank() == 0) return false;
+  return std::ranges::all_of(graph.nodes, [value](const Node& node) {
+    const OpTraits& trait = node.schema->trait();
+    return std::ranges::find(node.ins, value) == node.ins.end() || trait.linear ||
+           (trait.host && trait.no_inference);
+  });
+}
+
 // Whether the contents are those that `seen` is a copy of.
 bool same_contents(const Tensor& seen, const Variable& variable) {
   if (variable.kind() == Kind::rows) {
@@ -82,7 +93,8 @@ bool Binding::take_entries() {
   for (size_t s = 0; s < plan_.graph.states.size(); ++s) {
     const auto& state = plan_.graph.states[s];
     if (state.entry < 0) continue;
-    if (plan_.state_must_exist[s] && !slots_.of(state.entry).initialized()) {
+    if (plan_.state_must_exist[s] && !slots_.of(state.entry).initialized() &&
+        !by_shape_alone(plan_.graph, state.entry, slots_.of(state.entry))) {
       throw Error(ErrorKind::precondition,
                   cat("variable ", state.name, " holds no value in this scope"))
           .fix("run the startup program first (exe.run(startup_program)), or load the variable");
@@ -115,21 +127,22 @@ bool Binding::fits(size_t segment, const Bound& bound) const {
   return same_values(segment, bound);
 }
 
-void Binding::settle_facts(size_t segment) {
-  if (fits(segment, present_[segment])) return;
+Problem Binding::settle_facts(size_t segment) {
+  if (fits(segment, present_[segment])) return std::nullopt;
   auto& others = remembered_[segment];
   const auto found = std::find_if(others.begin(), others.end(),
                                   [&](const Bound& other) { return fits(segment, other); });
   if (found == others.end()) {
     begin(segment);
-    infer_segment(segment);
+    if (Problem problem = infer_segment(segment)) return problem;
     present_[segment].number = ++last_number_;
-    return;
+    return std::nullopt;
   }
   exchange_parts(segment, present_[segment]);
   std::swap(present_[segment], *found);
   exchange_parts(segment, present_[segment]);
   std::rotate(others.begin(), found, found + 1);
+  return std::nullopt;
 }
 
 // Between this binding and a remembered one: the parts are in one of the two.
@@ -164,34 +177,32 @@ void Binding::begin(size_t index) {
   for (int value : segment.entries) present.entries.push_back(facts_[value]);
 }
 
-void Binding::infer_segment(size_t index) {
+Problem Binding::in_context(Problem problem, const Node& node) const {
+  if (problem) add_node_context(*problem, node, fact_pointers_);
+  return problem;
+}
+
+Problem Binding::infer_segment(size_t index) {
   const Segment& segment = plan_.segments[index];
   for (int i = segment.begin; i < segment.end; ++i) {
     if (plan_.instructions[i].late) continue;
     const Node& node = plan_.graph.nodes[plan_.instructions[i].node];
-    try {
-      infer_whole(node);
-    } catch (Error& e) {
-      throw add_node_context(e, node, fact_pointers_);
-    }
+    if (Problem problem = infer_whole(node)) return in_context(std::move(problem), node);
   }
+  return std::nullopt;
 }
 
 // A fused node part by part, a group member by member.
-void Binding::infer_whole(const Node& node) {
+Problem Binding::infer_whole(const Node& node) {
   for (const auto* inner : {&node.parts, &node.members}) {
     for (const Node& part : *inner) {
-      try {
-        infer_whole(part);
-      } catch (Error& e) {
-        throw add_node_context(e, part, fact_pointers_);
-      }
+      if (Problem problem = infer_whole(part)) return in_context(std::move(problem), part);
     }
   }
-  if (node.schema->shape_rule()) infer_node(node);
+  return node.schema->shape_rule() ? infer_node(node) : std::nullopt;
 }
 
-void Binding::infer_node(const Node& node) {
+Problem Binding::infer_node(const Node& node) {
   OpView view = view_of(node, fact_pointers_);
   for (size_t i = 0; i < view.out_size(); ++i) {
     if (ValueInfo* info = view.out_at(i)) {
@@ -199,18 +210,20 @@ void Binding::infer_node(const Node& node) {
       info->lod_level = 0;
     }
   }
-  node.schema->shape_rule()(view);
+  Problem problem = problem_of_row([&] { node.schema->shape_rule()(view); });
+  if (problem) return problem;
   for (int value : node.outs) {
     if (value < 0 || facts_[value].type == VarType::lod_tensor_array) continue;
     if (!facts_[value].shape.known()) {
-      throw InternalError(cat("the shape rule of ", node.schema->type(), " leaves ",
-                              facts_[value].shape.to_string(),
-                              " unknown when all operands are known"));
+      return InternalError(cat("the shape rule of ", node.schema->type(), " leaves ",
+                               facts_[value].shape.to_string(),
+                               " unknown when all operands are known"));
     }
   }
+  return std::nullopt;
 }
 
-void Binding::choose_kernel(int index, size_t cut_bytes) {
+Problem Binding::choose_kernel(int index, size_t cut_bytes) {
   const Instruction& instruction = plan_.instructions[index];
   const Node& node = plan_.graph.nodes[instruction.node];
   BoundInstruction& bound = bound_[index];
@@ -220,9 +233,10 @@ void Binding::choose_kernel(int index, size_t cut_bytes) {
   for (int value : node.ins) bound.ins.push_back(value < 0 ? nullptr : &slots_.of(value));
   for (int value : node.outs) bound.outs.push_back(value < 0 ? nullptr : &slots_.of(value));
   bound.cut = !instruction.late && touched_bytes(node) >= cut_bytes;
-  bound.kernel = node.members.empty() ? kernel_for(node, instruction.late, bound)
-                                      : group_kernel(node, bound, cut_bytes);
-  find_kept_scratch(node, bound);
+  Problem problem = node.members.empty() ? kernel_for(node, instruction.late, bound, bound.kernel)
+                                         : group_kernel(node, bound, cut_bytes);
+  if (!problem) find_kept_scratch(node, bound);
+  return problem;
 }
 
 // A phase that packs what stays the same in a loop need not run in every iteration.
@@ -249,53 +263,62 @@ size_t Binding::touched_bytes(const Node& node) const {
 }
 
 // The first kernel that takes the operands; its name goes to the bound instruction.
-BoundKernel Binding::kernel_for(const Node& node, bool late, BoundInstruction& bound) {
+Problem Binding::kernel_for(const Node& node, bool late, BoundInstruction& bound,
+                            BoundKernel& made) {
   const OpView view = view_of(node, fact_pointers_);
+  if (node.schema->trait().transfer != Transfer::none) {
+    made = transfer_kernel(*device_);
+    return std::nullopt;
+  }
   std::vector<std::string> refusals;
-  if (node.schema->trait().transfer != Transfer::none) return transfer_kernel(*device_);
+  std::optional<BoundKernel> found;
   const DeviceKind kind = node.on_device ? plan_.target.device : DeviceKind::cpu;
   for (const Kernel& kernel : kernels_for(*node.schema, kind)) {
     std::string why_not;
-    if (std::optional<BoundKernel> made = kernel.make(view, &why_not)) {
+    Problem problem = problem_of_row([&] { found = kernel.make(view, &why_not); });
+    if (problem) return problem;
+    if (found) {
       bound.chosen.push_back(&kernel);
-      return std::move(*made);
+      break;
     }
     refusals.push_back(cat(kernel.name, ": ", why_not));
   }
-  if (!late && !node.on_device) {
-    if (std::optional<BoundKernel> made = bind_in_float(node, fact_pointers_, refusals)) {
-      return std::move(*made);
-    }
+  if (!found && !late && !node.on_device) {
+    Problem problem =
+        problem_of_row([&] { found = bind_in_float(node, fact_pointers_, refusals); });
+    if (problem) return problem;
+  }
+  if (found) {
+    made = std::move(*found);
+    return std::nullopt;
   }
   for (int value : node.ins) {
     if (value < 0 || facts_[value].type != VarType::selected_rows) continue;
-    throw Error(cat(facts_[value].name, " holds selected rows, but this op takes tensors"))
+    return Error(cat(facts_[value].name, " holds selected rows, but this op takes tensors"))
         .fix(
             "build the embedding with is_sparse=False, or convert its gradient first with "
             "get_tensor_from_selected_rows");
   }
-  throw Error(ErrorKind::unimplemented,
-              cat("no kernel takes these operands (", join(refusals, "; "), ")"))
+  return Error(ErrorKind::unimplemented,
+               cat("no kernel takes these operands (", join(refusals, "; "), ")"))
       .fix("cast the operands to float32");
 }
 
-BoundKernel Binding::group_kernel(const Node& group, BoundInstruction& bound, size_t cut_bytes) {
+Problem Binding::group_kernel(const Node& group, BoundInstruction& bound, size_t cut_bytes) {
   std::vector<GroupMember> members;
   for (const Node& node : group.members) {
     GroupMember& member = members.emplace_back();
     member.explain = [this, &node](Error& e) { add_node_context(e, node, fact_pointers_); };
-    try {
-      member.kernel = kernel_for(node, false, bound);
-    } catch (Error& e) {
-      member.explain(e);
-      throw;
+    if (Problem problem = kernel_for(node, false, bound, member.kernel)) {
+      return in_context(std::move(problem), node);
     }
     for (int value : node.ins) member.ins.push_back(value < 0 ? nullptr : &slots_.of(value));
     for (int value : node.outs) member.outs.push_back(value < 0 ? nullptr : &slots_.of(value));
     member.bytes = touched_bytes(node);
     member.cut = member.bytes >= cut_bytes;
   }
-  return grouped(std::move(members));
+  bound.kernel = grouped(std::move(members));
+  return std::nullopt;
 }
 
 void Binding::mark_bound(size_t segment) {

@@ -10,6 +10,7 @@
 
 #include "compile/plan.h"
 #include "core/device.h"
+#include "runtime/problem.h"
 #include "runtime/slot_variables.h"
 
 namespace trireme {
@@ -48,9 +49,9 @@ class Binding {
 
   // One segment: finds the facts of its values, remembered or inferred; then its kernels; and then
   // it is bound, until facts or the values that decide its shapes change.
-  void settle_facts(size_t segment);
+  [[nodiscard]] Problem settle_facts(size_t segment);
   bool has_kernels(size_t segment) const { return present_[segment].has_kernels; }
-  void choose_kernel(int instruction, size_t cut_bytes);
+  [[nodiscard]] Problem choose_kernel(int instruction, size_t cut_bytes);
   void mark_bound(size_t segment);
   bool is_bound(size_t segment) const;
   void unbind(size_t segment) { is_bound_[segment] = false; }
@@ -63,8 +64,10 @@ class Binding {
 
   // Ahead of a run (binding_ahead.cc): all segments up to the first whose shapes depend on what the
   // run computes, through sub-blocks. `running`: what segments begin with is there, not only its
-  // shape; `shapes_only`: what feeds hold is not what will be fed.
-  void infer_ahead(bool running, bool shapes_only);
+  // shape; `shapes_only`: what feeds hold is not what will be fed. What is wrong is told of the
+  // first segment; of a later one it is said when the run comes to it: what stands before it, a
+  // print, say, is not held back.
+  [[nodiscard]] Problem infer_ahead(bool running, bool shapes_only);
   bool is_ahead() const { return is_ahead_; }
   void set_ahead(bool done) { is_ahead_ = done; }
   bool ignored_contents() const { return ignored_contents_; }
@@ -109,14 +112,14 @@ class Binding {
   bool fits(size_t segment, const Bound& bound) const;
   void exchange_parts(size_t segment, Bound& bound);
   void begin(size_t segment);
-  void infer_segment(size_t segment);
-  void infer_whole(const Node& node);
-  void infer_node(const Node& node);
-  BoundKernel kernel_for(const Node& node, bool late, BoundInstruction& bound);
-  BoundKernel group_kernel(const Node& group, BoundInstruction& bound, size_t cut_bytes);
+  Problem infer_segment(size_t segment);
+  Problem infer_whole(const Node& node);
+  Problem infer_node(const Node& node);
+  Problem in_context(Problem problem, const Node& node) const;
+  Problem kernel_for(const Node& node, bool late, BoundInstruction& bound, BoundKernel& made);
+  Problem group_kernel(const Node& group, BoundInstruction& bound, size_t cut_bytes);
   void find_kept_scratch(const Node& node, BoundInstruction& bound) const;
 
-  bool infer_segment_ahead(bool running);
   bool can_read(const Segment& segment, bool running) const;
   bool infer_late(int instruction);
   bool infer_host(const Node& node);

@@ -19,29 +19,20 @@ bool is_open(const ValueInfo& info) {
 
 }  // namespace
 
-void Binding::infer_ahead(bool running, bool shapes_only) {
+Problem Binding::infer_ahead(bool running, bool shapes_only) {
   ignored_contents_ = shapes_only && reads_entries();
   knows_all_ = true;
   late_known_ = true;
   for (ahead_ = 0; ahead_ < segments_ && late_known_; ++ahead_) {
-    if (!infer_segment_ahead(running)) break;
+    if (!can_read(plan_.segments[ahead_], running)) break;
+    Problem problem = settle_facts(ahead_);
+    if (problem && ahead_ == 0) return problem;
+    if (problem) break;
     const int last = plan_.segments[ahead_].end - 1;
     late_known_ = !plan_.instructions[last].late || infer_late(last);
   }
   knows_all_ = knows_all_ && late_known_ && ahead_ == segments_;
-}
-
-// The next one. What is wrong in a later segment than the first is said when the run comes to it:
-// what stands before it, a print, say, is not held back.
-bool Binding::infer_segment_ahead(bool running) {
-  if (!can_read(plan_.segments[ahead_], running)) return false;
-  try {
-    settle_facts(ahead_);
-  } catch (const Error&) {
-    if (ahead_ == 0) throw;
-    return false;
-  }
-  return true;
+  return std::nullopt;
 }
 
 bool Binding::can_read(const Segment& segment, bool running) const {
@@ -82,19 +73,13 @@ bool Binding::known_before_run(int value) const {
 bool Binding::infer_late(int index) {
   const Instruction& instruction = plan_.instructions[index];
   const Node& node = plan_.graph.nodes[instruction.node];
-  Binding* inner = nullptr;
-  try {
-    if (node.regions.empty()) return infer_host(node);
-    for (size_t r = 0; r < node.regions.size(); ++r) {
-      inner = regions_[static_cast<size_t>(instruction.region_plans[r])];
-      if (inner->slots_.find_outer(slots_)) inner->forget();
-      if (!infer_region(node, node.regions[r], *inner)) return false;
-      const bool keeps = inner->plan_.graph.saves_iterations;
-      knows_all_ = knows_all_ && inner->knows_all_ && (!keeps || inner->stack_bytes());
-    }
-  } catch (const Error&) {
-    if (inner) inner->forget();
-    return false;
+  if (node.regions.empty()) return infer_host(node);
+  for (size_t r = 0; r < node.regions.size(); ++r) {
+    Binding& inner = *regions_[static_cast<size_t>(instruction.region_plans[r])];
+    if (inner.slots_.find_outer(slots_)) inner.forget();
+    if (!infer_region(node, node.regions[r], inner)) return false;
+    const bool keeps = inner.plan_.graph.saves_iterations;
+    knows_all_ = knows_all_ && inner.knows_all_ && (!keeps || inner.stack_bytes());
   }
   return true;
 }
@@ -103,7 +88,7 @@ bool Binding::infer_late(int index) {
 bool Binding::infer_host(const Node& node) {
   if (node.schema->trait().inferred_ahead) {
     OpView view = view_of(node, fact_pointers_);
-    node.schema->shape_rule()(view);
+    if (problem_of_row([&] { node.schema->shape_rule()(view); })) return false;
   }
   for (int value : node.outs) {
     if (value < 0) continue;
@@ -117,7 +102,10 @@ bool Binding::infer_host(const Node& node) {
 bool Binding::infer_region(const Node& node, const Region& region, Binding& inner) {
   if (!infer_entries(node, region, inner)) return false;
   inner.unbind();
-  inner.infer_ahead(/*running=*/false, /*shapes_only=*/false);
+  if (inner.infer_ahead(/*running=*/false, /*shapes_only=*/false)) {
+    inner.forget();
+    return false;
+  }
   if (inner.ahead_ < inner.plan_.segments.size() || !inner.late_known_) return false;
   return infer_results(node, region, inner);
 }

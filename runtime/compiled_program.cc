@@ -9,7 +9,6 @@
 #include "core/flags.h"
 #include "core/text.h"
 #include "core/warning.h"
-#include "runtime/feed_split.h"
 #include "runtime/places.h"
 
 namespace trireme {
@@ -187,9 +186,10 @@ std::unique_ptr<CompiledProgram::Share> CompiledProgram::take_share(const Feeds&
   if (share && share->version == program_->version() && same_names(share->pieces[0], feeds)) {
     return share;
   }
-  return std::make_unique<Share>(Share{.version = program_->version(),
-                                       .trains = trains(),
-                                       .whole = persistable_feeds(*program_, feeds)});
+  return std::make_unique<Share>(
+      Share{.version = program_->version(),
+            .trains = trains(),
+            .kinds = kinds_of(feeds, persistable_feeds(*program_, feeds))});
 }
 
 void CompiledProgram::share_out(const Feeds& feeds, Share& share) const {
@@ -197,16 +197,17 @@ void CompiledProgram::share_out(const Feeds& feeds, Share& share) const {
   int used = all;
   const SplitRule rule = splits_by_chunks() ? SplitRule::chunks : SplitRule::even;
   if (!share.trains && all > 1) {
-    for (const auto& [name, tensor] : feeds) {
-      if (share.whole.contains(name)) continue;
-      used = std::min(used, std::max(1, devices_reached(sample_count(tensor), all, rule)));
+    for (size_t i = 0; i < feeds.size(); ++i) {
+      if (share.kinds[i] == Fed::whole) continue;
+      const int64_t count = sample_count(feeds.number(i));
+      used = std::min(used, std::max(1, devices_reached(count, all, rule)));
     }
     if (used < all && std::exchange(share.idle_told, all - used) != all - used) {
       warn_once(
           cat("a batch of ", used, " samples leaves ", all - used, " of ", all, " devices idle"));
     }
   }
-  split_feeds(feeds, used, share.whole, rule, share.pieces);
+  split_feeds(feeds, used, share.kinds, rule, share.pieces);
 }
 
 std::vector<Variable> CompiledProgram::run_alone(Executor& executor, const Feeds& feeds,

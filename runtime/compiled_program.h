@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "ir/program.h"
 #include "runtime/check_passes.h"
 #include "runtime/executor.h"
+#include "runtime/feed_split.h"
 #include "runtime/strategy.h"
 
 namespace trireme {
@@ -90,9 +90,9 @@ class CompiledProgram {
   struct Share {
     uint64_t version = 0;  // of the program that this is known of
     bool trains = false;
-    std::set<std::string> whole;  // feeds that are not part of the batch
-    std::vector<Feeds> pieces;    // by device
-    int idle_told = 0;            // idle devices that the user was told of
+    std::vector<Fed> kinds;     // by the feed's number
+    std::vector<Feeds> pieces;  // by device
+    int idle_told = 0;          // idle devices that the user was told of
   };
   struct Shares {  // those that no run uses
     std::mutex mutex;

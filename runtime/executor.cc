@@ -14,11 +14,13 @@
 #include "core/random.h"
 #include "core/text.h"
 #include "core/warning.h"
+#include "ops/remote/remote_calls.h"
 #include "runtime/check_passes.h"
 #include "runtime/executor_plans.h"
 #include "runtime/feed_split.h"
 #include "runtime/overwritten_feeds.h"
 #include "runtime/runs_under_way.h"
+#include "runtime/serving.h"
 
 namespace trireme {
 namespace {
@@ -61,6 +63,7 @@ Executor::Executor(Place place) : place_(place), process_seed_(fresh_seed()) {}
 Executor::~Executor() = default;
 
 void Executor::close() {
+  server_calls().leave("");
   std::lock_guard lock(mutex_);
   closed_ = true;
   cache_.clear();
@@ -160,7 +163,8 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
   warn_of_overwritten_feeds(graph, key.parallel.loss_gradient == LossGradient::fed);
   if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_before", options.poll);
   auto compiled = std::make_shared<Compiled>();
-  for (const auto& feed : graph.feeds) compiled->feed_names.push_back(feed.name);
+  compiled->key = key;
+  compiled->number_feeds(program, graph);
   ReplicaPlan& made = compiled->made;
   made.places = key.parallel.places;
   if (made.places.empty()) made.places.assign(static_cast<size_t>(key.devices), place_);
@@ -172,7 +176,6 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
   compiled->passes = run_passes(graph, target, options.passes_off);
   if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_after", options.poll);
   made.plan = make_plan(std::move(graph), target);
-  compiled->key = std::move(key);
 
   std::lock_guard lock(mutex_);
   ++counters_.compiles;
@@ -252,13 +255,22 @@ void keep_apart_for_checks(RunOptions& options) {
   }
 }
 
-// What is fed to a state or a gradient is not the batch.
-int64_t samples_fed(const Program& program, const Feeds& feeds) {
-  for (const auto& [name, tensor] : feeds) {
-    if (!program.global_block().var(name).persistable() && !name.ends_with(kGradSuffix))
-      return sample_count(tensor);
+// Devices take their feeds by the numbers of the first one's: names are the same.
+void check_same_names(const std::vector<Feeds>& devices) {
+  const auto check = [](size_t lacks, size_t has, const std::string& name) {
+    throw Error(cat("device ", lacks, " is not fed ", name, ", which device ", has, " is"))
+        .fix("feed the same names to every device");
+  };
+  const Feeds& first = devices.front();
+  for (size_t i = 1; i < devices.size(); ++i) {
+    if (same_names(first, devices[i])) continue;
+    for (const auto& [name, tensor] : first) {
+      if (!devices[i].contains(name)) check(i, 0, name);
+    }
+    for (const auto& [name, tensor] : devices[i]) {
+      if (!first.contains(name)) check(0, i, name);
+    }
   }
-  return 1;
 }
 
 // Another thread's run may be long: whoever waits for it can be interrupted.
@@ -310,13 +322,8 @@ Executor::Ready Executor::ready(const Program& program, std::span<const Feeds> f
   for (size_t i = 0; i < feeds.size(); ++i) {
     if (options.check_feeds) options.check_feeds(feeds[i]);
     made.checked.push_back(checked_feeds(program, feeds[i]));
-    for (const auto& [name, tensor] : made.checked.front()) {
-      if (!made.checked.back().contains(name)) {
-        throw Error(cat("device ", i, " is not fed ", name, ", which device 0 is"))
-            .fix("feed the same names to every device");
-      }
-    }
   }
+  check_same_names(made.checked);
   made.feeds = made.checked;
   made.compiled = latest(program, made.feeds, fetches, parallel, options);
   if (made.compiled) return made;
@@ -330,18 +337,21 @@ Executor::Ready Executor::ready(const Program& program, std::span<const Feeds> f
   return made;
 }
 
-std::unique_ptr<Replicas> Executor::fed(const Program& program, const Ready& ready, Scope& scope) {
+std::unique_ptr<Replicas> Executor::fed(const Ready& ready, Scope& scope) const {
   const Compiled& compiled = *ready.compiled;
   std::unique_ptr<Replicas> replicas = ready.compiled->take(scope.id());
   for (size_t device = 0; device < ready.feeds.size(); ++device) {
     const Feeds& one = ready.feeds[device];
     const int number = static_cast<int>(device);
-    for (size_t i = 0; i < compiled.feed_names.size(); ++i) {
-      const Tensor& tensor = one.at(compiled.feed_names[i]);
+    for (size_t i = 0; i < compiled.feed_numbers.size(); ++i) {
+      const Tensor& tensor = one.number(compiled.feed_numbers[i]);
       const bool here = in_host_memory(tensor.place());
       here ? replicas->feed(number, i, tensor) : replicas->feed(number, i, tensor.on_host());
     }
-    if (compiled.made.replicated) replicas->set_samples(number, samples_fed(program, one));
+    if (!compiled.made.replicated) continue;
+    const int batch = compiled.samples;
+    replicas->set_samples(number,
+                          batch < 0 ? 1 : sample_count(one.number(static_cast<size_t>(batch))));
   }
   return replicas;
 }
@@ -354,9 +364,16 @@ void Executor::run_on(const Program& program, std::span<const Feeds> feeds,
   keep_apart_for_checks(options);
   promise(!feeds.empty(), "feeds for at least one device");
   Scope& scope = options.scope ? *options.scope : global_scope();
+  if (serves(program)) {
+    if (!fetches.empty()) {
+      throw Error(cat("a run that serves parameters has no ", fetches[0], " to fetch"))
+          .fix("run it without a fetch list");
+    }
+    return serve(program, scope, options.poll);
+  }
   const Ready made = ready(program, feeds, fetches, parallel, options, scope);
   RunSettings settings = settings_for(options);
-  std::unique_ptr<Replicas> replicas = fed(program, made, scope);
+  std::unique_ptr<Replicas> replicas = fed(made, scope);
   const size_t binds_before = replicas->bind_count();
   locked(scope, made.compiled->made.plan->writes_states, options.poll, [&] {
     TeamLease lease(options.threads > 0 ? options.threads : num_threads());
@@ -406,7 +423,7 @@ PlanMemory Executor::prepare(const Program& program, const std::vector<Feeds>& f
   check_not_cut_off(scope, true);
   const Ready made =
       ready(program, feeds, fetches, in_effect(parallel, feeds.size()), options, scope);
-  std::unique_ptr<Replicas> replicas = fed(program, made, scope);
+  std::unique_ptr<Replicas> replicas = fed(made, scope);
   replicas->bind(scope, settings_for(options));
   const PlanMemory memory{.arena = replicas->arena_bytes(),
                           .live = replicas->live_bytes(),

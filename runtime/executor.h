@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -13,13 +12,12 @@
 #include "core/place.h"
 #include "core/scope.h"
 #include "ir/program.h"
+#include "runtime/feeds.h"
 #include "runtime/frame.h"
 #include "runtime/meeting.h"
 #include "runtime/replicas.h"
 
 namespace trireme {
-
-using Feeds = std::map<std::string, Tensor>;
 
 struct RunOptions {
   Scope* scope = nullptr;        // null: the global scope
@@ -133,7 +131,7 @@ class Executor {
   Ready ready(const Program& program, std::span<const Feeds> feeds,
               const std::vector<std::string>& fetches, const ParallelOptions& parallel,
               const RunOptions& options, Scope& scope);
-  std::unique_ptr<Replicas> fed(const Program& program, const Ready& ready, Scope& scope);
+  std::unique_ptr<Replicas> fed(const Ready& ready, Scope& scope) const;
   // The one way in which programs run: on one device or several. `take` gets the results.
   void run_on(const Program& program, std::span<const Feeds> feeds,
               const std::vector<std::string>& fetches, const ParallelOptions& parallel,

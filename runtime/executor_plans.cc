@@ -33,6 +33,23 @@ std::vector<PlanSignature::Feed> facts_of(const Feeds& feeds) {
   return list;
 }
 
+// Every device is fed the names of the key, in their order: a step takes them by number. What is
+// fed to a state or a gradient is not the batch.
+void Executor::Compiled::number_feeds(const Program& program, const Graph& graph) {
+  for (const auto& feed : graph.feeds) {
+    const auto found = std::find_if(key.feeds.begin(), key.feeds.end(),
+                                    [&](const auto& fed) { return fed.first == feed.name; });
+    promise(found != key.feeds.end(), "a graph's feed is one of those that are given");
+    feed_numbers.push_back(static_cast<size_t>(found - key.feeds.begin()));
+  }
+  for (size_t i = 0; i < key.feeds.size() && samples < 0; ++i) {
+    const std::string& name = key.feeds[i].first;
+    const bool batch =
+        !program.global_block().var(name).persistable() && !name.ends_with(kGradSuffix);
+    if (batch) samples = static_cast<int>(i);
+  }
+}
+
 // The caller holds the mutex. Shapes that were there before ask for no memory.
 void Executor::Compiled::remember(std::span<const Feeds> feeds) {
   const auto found = std::find_if(bound.rbegin(), bound.rend(),

@@ -59,60 +59,87 @@ bool same_names(const Feeds& a, const Feeds& b) {
                     [](const auto& one, const auto& other) { return one.first == other.first; });
 }
 
+std::vector<Fed> kinds_of(const Feeds& feeds, const std::set<std::string>& whole) {
+  std::vector<Fed> kinds;
+  for (const auto& [name, tensor] : feeds) {
+    const bool gradient = name.ends_with(kGradSuffix);
+    kinds.push_back(whole.contains(name) ? Fed::whole : gradient ? Fed::gradient : Fed::samples);
+  }
+  return kinds;
+}
+
 std::vector<Feeds> split_feeds(const Feeds& feeds, int devices, const std::set<std::string>& whole,
                                SplitRule rule) {
   std::vector<Feeds> pieces;
-  split_feeds(feeds, devices, whole, rule, pieces);
+  split_feeds(feeds, devices, kinds_of(feeds, whole), rule, pieces);
   return pieces;
 }
 
-void split_feeds(const Feeds& feeds, int devices, const std::set<std::string>& whole,
-                 SplitRule rule, std::vector<Feeds>& pieces) {
+namespace {
+
+void check_reaches_all(const std::string& name, int64_t count, int devices, SplitRule rule) {
+  if (count < devices) {
+    throw Error(cat("feed of ", name, " has ", count, " samples for ", devices, " devices"))
+        .fix("drop a last batch that is smaller than the number of devices (drop_last=True)");
+  }
+  if (devices_reached(count, devices, rule) < devices) {
+    throw Error(cat("feed of ", name, " has ", count, " samples: in chunks of ",
+                    share_begin(1, count, devices, rule), " they reach ",
+                    devices_reached(count, devices, rule), " of ", devices, " devices"))
+        .fix("set FLAGS_split_by_chunks to False, or drop the batch");
+  }
+}
+
+// The pieces have the feeds' names, so that a feed has one number in all of them.
+void take_names(const Feeds& feeds, int devices, std::vector<Feeds>& pieces) {
   pieces.resize(static_cast<size_t>(devices));
   for (Feeds& piece : pieces) {
-    if (!same_names(piece, feeds)) piece.clear();
+    if (same_names(piece, feeds)) continue;
+    std::vector<Feeds::Entry> entries;
+    for (const auto& [name, tensor] : feeds) entries.emplace_back(name, Tensor());
+    piece = Feeds(std::move(entries));
   }
+}
+
+}  // namespace
+
+void split_feeds(const Feeds& feeds, int devices, const std::vector<Fed>& kinds, SplitRule rule,
+                 std::vector<Feeds>& pieces) {
+  take_names(feeds, devices, pieces);
   if (devices == 1) {
-    for (const auto& [name, tensor] : feeds) pieces[0][name] = tensor;
+    for (size_t f = 0; f < feeds.size(); ++f) pieces[0].number(f) = feeds.number(f);
     return;
   }
-  const auto rows_of_samples = [&](const std::string& name) {
-    return !whole.contains(name) && !name.ends_with(kGradSuffix);
-  };
-  const std::string* fewest = nullptr;
+  size_t fewest = feeds.size();  // the number of the feed that has the fewest; the size: none has
+  size_t f = 0;
   for (const auto& [name, tensor] : feeds) {
-    const int64_t count = sample_count(tensor);
-    if (!whole.contains(name) && count < devices) {
-      throw Error(cat("feed of ", name, " has ", count, " samples for ", devices, " devices"))
-          .fix("drop a last batch that is smaller than the number of devices (drop_last=True)");
-    }
-    if (!whole.contains(name) && devices_reached(count, devices, rule) < devices) {
-      throw Error(cat("feed of ", name, " has ", count, " samples: in chunks of ",
-                      share_begin(1, count, devices, rule), " they reach ",
-                      devices_reached(count, devices, rule), " of ", devices, " devices"))
-          .fix("set FLAGS_split_by_chunks to False, or drop the batch");
-    }
-    if (rows_of_samples(name) && (!fewest || count < sample_count(feeds.at(*fewest))))
-      fewest = &name;
+    if (kinds[f] != Fed::whole) check_reaches_all(name, sample_count(tensor), devices, rule);
+    const bool less =
+        fewest == feeds.size() || sample_count(tensor) < sample_count(feeds.number(fewest));
+    if (kinds[f] == Fed::samples && less) fewest = f;
+    ++f;
   }
+  f = 0;
   for (const auto& [name, tensor] : feeds) {
+    const size_t number = f++;
+    if (kinds[number] == Fed::whole) {
+      for (Feeds& piece : pieces) piece.number(number) = tensor;
+      continue;
+    }
     const int64_t count = sample_count(tensor);
-    int64_t samples = count;
-    if (rows_of_samples(name)) samples = sample_count(feeds.at(*fewest));
-    if (!whole.contains(name) && count % samples != 0) {
-      throw Error(cat("feed of ", name, " has ", count, " samples and feed of ", *fewest, " has ",
+    const bool batch = kinds[number] == Fed::samples;
+    const int64_t samples = batch ? sample_count(feeds.number(fewest)) : count;
+    if (count % samples != 0) {
+      throw Error(cat("feed of ", name, " has ", count, " samples and feed of ",
+                      (feeds.begin() + static_cast<std::ptrdiff_t>(fewest))->first, " has ",
                       samples, ": they cannot be shared out over ", devices, " devices alike"))
           .fix("feed equal numbers of samples, or a list with one dict per device");
     }
-    const int64_t rows = whole.contains(name) ? 1 : count / samples;  // of one sample
+    const int64_t rows = count / samples;  // of one sample
     for (int64_t i = 0; i < devices; ++i) {
-      Tensor& piece = pieces[static_cast<size_t>(i)][name];
-      if (whole.contains(name)) {
-        piece = tensor;
-      } else {
-        take_samples(tensor, share_begin(i, samples, devices, rule) * rows,
-                     share_begin(i + 1, samples, devices, rule) * rows, piece);
-      }
+      take_samples(tensor, share_begin(i, samples, devices, rule) * rows,
+                   share_begin(i + 1, samples, devices, rule) * rows,
+                   pieces[static_cast<size_t>(i)].number(number));
     }
   }
 }

@@ -24,10 +24,13 @@ enum class SplitRule {
 std::vector<Feeds> split_feeds(const Feeds& feeds, int devices,
                                const std::set<std::string>& whole = {},
                                SplitRule rule = SplitRule::even);
+// What feeds are to the split, by their numbers.
+enum class Fed : unsigned char { samples, gradient, whole };
+std::vector<Fed> kinds_of(const Feeds& feeds, const std::set<std::string>& whole);
 // The same into pieces of an earlier batch: where names, and lengths of LoD levels, are as they
-// were, no memory is asked for.
-void split_feeds(const Feeds& feeds, int devices, const std::set<std::string>& whole,
-                 SplitRule rule, std::vector<Feeds>& pieces);
+// were, no name is looked up and no memory asked for.
+void split_feeds(const Feeds& feeds, int devices, const std::vector<Fed>& kinds, SplitRule rule,
+                 std::vector<Feeds>& pieces);
 bool same_names(const Feeds& a, const Feeds& b);
 
 // How many of the devices a batch of so many samples reaches.

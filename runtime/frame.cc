@@ -39,6 +39,7 @@ Frame::Frame(const Plan& plan, const Place& place, Frame* outer)
     for (const Instruction& instruction : plan.instructions) {
       events_.push_back(instruction.signals ? device_of(place).make_event() : nullptr);
     }
+    replays_ = std::make_unique<Replays>(plan);
   }
   for (const auto& region : plan.regions) {
     Frame& body = regions_.emplace_back(std::make_unique<RegionRunner>(*this, region))->body();
@@ -54,7 +55,7 @@ void Frame::begin(Scope& scope, const RunSettings& settings) {
   scope_ = &scope;
   next_poll_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
   step_ = scope.step().load(std::memory_order_relaxed);
-  if (slots_.find_states(scope, local_states_)) binding_.forget();
+  find_states(scope);
   slots_.move_states(scope, place_);
   placement_.make_buckets();
   forget_iterations();
@@ -62,6 +63,10 @@ void Frame::begin(Scope& scope, const RunSettings& settings) {
   segment_ = 0;
   next_ = -1;
   for_all_ = false;
+}
+
+void Frame::find_states(Scope& scope) {
+  if (slots_.find_states(scope, local_states_)) binding_.forget();
 }
 
 void Frame::join_group(Group& group) {
@@ -118,6 +123,11 @@ Frame::Progress Frame::advance() {
     }
     while (next_ < segment.end) {
       if (settings.stop && settings.stop->load(std::memory_order_relaxed)) throw RunStopped{};
+      Replays::Stretch* stretch = replays_ ? replays_->at(next_) : nullptr;
+      if (stretch && replay(*stretch)) {
+        next_ = stretch->end;
+        continue;
+      }
       if (group_ && steps_[static_cast<size_t>(next_)]) {
         if (!take_part(next_)) return Progress::waits;
       } else {
@@ -156,21 +166,7 @@ void Frame::run_instruction(int index) {
       timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
   try {
     if (!instruction.waits.empty()) wait_for_others(instruction);
-    if (!bound.alias) {
-      KernelArgs args;
-      args.ins = bound.ins.data();
-      args.outs = bound.outs.data();
-      args.scratch = placement_.scratch(index, bound);
-      args.run = this;
-      if (plan_.has_queues) args.queue = top_->queues_->of(instruction.runner);
-      const bool packed = bound.keeps_scratch && placement_.is_packed(index);
-      const auto run = [&](const BoundKernel& phase) {
-        if (!packed || phase.packs < 0) run_phase(phase, bound.cut, args);
-      };
-      run(bound.kernel);
-      for (const BoundKernel& phase : bound.kernel.then) run(phase);
-      if (bound.keeps_scratch) placement_.set_packed(index);
-    }
+    run_kernel(index);
     if (instruction.signals) {
       top_->queues_->device().record(*top_->queues_->of(instruction.runner), *events_[index]);
     }
@@ -183,6 +179,53 @@ void Frame::run_instruction(int index) {
   }
   // The clock is looked at behind what takes long, and now and then behind the rest.
   if (settings.poll && (bound.cut || (++top_->ticks_ & 15) == 0)) poll();
+}
+
+void Frame::run_kernel(int index) {
+  const BoundInstruction& bound = binding_.instruction(index);
+  if (bound.alias) return;
+  KernelArgs args;
+  args.ins = bound.ins.data();
+  args.outs = bound.outs.data();
+  args.scratch = placement_.scratch(index, bound);
+  args.run = this;
+  if (plan_.has_queues) args.queue = top_->queues_->of(plan_.instructions[index].runner);
+  const bool packed = bound.keeps_scratch && placement_.is_packed(index);
+  const auto run = [&](const BoundKernel& phase) {
+    if (!packed || phase.packs < 0) run_phase(phase, bound.cut, args);
+  };
+  run(bound.kernel);
+  for (const BoundKernel& phase : bound.kernel.then) run(phase);
+  if (bound.keeps_scratch) placement_.set_packed(index);
+}
+
+// Waits before and signals behind the whole stretch: later than need be, never too early.
+bool Frame::replay(Replays::Stretch& stretch) {
+  const RunSettings& settings = *top_->settings_;
+  if (settings.check_nan_inf || profiling_on()) return false;
+  const auto scratch = [this](int index, const BoundInstruction& bound) {
+    return placement_.scratch(index, bound);
+  };
+  if (!Replays::repeats(stretch, binding_, segment_, scratch)) return false;
+  Device& device = top_->queues_->device();
+  Queue& queue = *top_->queues_->of(Runner::compute);
+  if (!stretch.work) {
+    stretch.work = device.capture(queue, [&] {
+      for (current_ = stretch.begin; current_ < stretch.end; ++current_) {
+        try {
+          run_kernel(current_);
+        } catch (Error& e) {
+          throw add_node_context(e, plan_.graph.nodes[plan_.instructions[current_].node],
+                                 binding_.fact_pointers());
+        }
+      }
+    });
+  }
+  for (const int waited : stretch.waits) device.wait(queue, *events_[waited]);
+  stretch.work->replay(queue);
+  for (const int index : stretch.signals) device.record(queue, *events_[index]);
+  if (settings.poll) poll();
+  return true;
 }
 
 RunContext::StreamOffset Frame::stream_offset() const {

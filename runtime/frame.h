@@ -17,6 +17,7 @@
 #include "runtime/collective_step.h"
 #include "runtime/device_queues.h"
 #include "runtime/memory_placement.h"
+#include "runtime/replays.h"
 #include "runtime/slot_variables.h"
 
 namespace trireme {
@@ -68,8 +69,11 @@ class Frame : public RunContext {
   void set_stream_offsets(std::vector<StreamOffset> offsets) {
     stream_offsets_ = std::move(offsets);
   }
-  // Looked up before the scope's, by every later bind; must outlive the frame.
-  void use_local_states(LocalStates* states) { local_states_ = states; }
+  // Taken before the scope's, by every later bind; must outlive the frame. Empty: none.
+  void use_local_states(const LocalStates* states) { local_states_ = states; }
+  // Begins a run; before it, for whoever looks at the states' variables first.
+  void find_states(Scope& scope);
+  Variable& state(int slot) const { return slots_[slot]; }
   // Only binds what is fed, as far as shapes are known before the run. Feeds need no memory then.
   void bind(Scope& scope, const RunSettings& settings) { begin(scope, settings); }
   // After run: what a kept value holds; one variable per fetch, with memory of its own.
@@ -79,6 +83,8 @@ class Frame : public RunContext {
 
   const Binding& binding() const { return binding_; }
   const MemoryPlacement& placement() const { return placement_; }
+  // Stretches that the device runs as one piece of work by now.
+  size_t replayed() const { return replays_ ? replays_->captured() : 0; }
   uint64_t bound_scope() const { return slots_.scope_id(); }
   // What is known of its memory are all bytes that the coming run asks for; or it has run, and they
   // are what it took.
@@ -114,7 +120,7 @@ class Frame : public RunContext {
   void look_ahead();
   void settle_ahead(bool running);
   void settle_late(int instruction);
-  void settle(size_t segment);
+  [[nodiscard]] Problem settle(size_t segment);
   void enter_segment(size_t segment);
   void leave_segment(size_t segment);
   void check_held(const Segment& segment) const;
@@ -123,6 +129,8 @@ class Frame : public RunContext {
   bool take_part(int index);
   int replica() const { return top_->group_ ? top_->group_->rank() : 0; }
   void run_instruction(int index);
+  void run_kernel(int index);
+  bool replay(Replays::Stretch& stretch);  // false: it is to be run one by one
   void run_phase(const BoundKernel& phase, bool cut, KernelArgs args);
   void wait_for_others(const Instruction& instruction);
   void synchronize() const;  // what is in the device's queues has ended
@@ -136,11 +144,12 @@ class Frame : public RunContext {
   Frame* const top_;
   std::unique_ptr<DeviceQueues> queues_;        // the top frame's, where there is a device
   std::vector<std::unique_ptr<Event>> events_;  // by instruction that signals
+  std::unique_ptr<Replays> replays_;            // where there is a device
   SlotVariables slots_;
   Binding binding_;
   MemoryPlacement placement_;
   std::vector<std::unique_ptr<RegionRunner>> regions_;
-  LocalStates* local_states_ = nullptr;
+  const LocalStates* local_states_ = nullptr;
   Group* group_ = nullptr;                              // null: it is alone
   std::vector<std::unique_ptr<CollectiveStep>> steps_;  // by instruction; null: it runs alone
   std::vector<StreamOffset> stream_offsets_;            // by instruction, in a data-parallel run

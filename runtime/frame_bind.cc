@@ -26,7 +26,7 @@ void Frame::bind_entries() {
 void Frame::look_ahead() {
   const bool shapes_only = settings().shapes_only;
   ran_ = false;
-  binding_.infer_ahead(/*running=*/!shapes_only, shapes_only);
+  say(binding_.infer_ahead(/*running=*/!shapes_only, shapes_only));
   placement_.plan_ahead();
   placement_.take_arena();
   settle_ahead(/*running=*/true);
@@ -36,10 +36,8 @@ void Frame::look_ahead() {
 // that of later segments is said when the run comes to them.
 void Frame::settle_ahead(bool running) {
   for (size_t s = 0; s < binding_.segments_ahead(); ++s) {
-    try {
-      settle(s);
-    } catch (const Error&) {
-      if (running && s == 0) throw;
+    if (const Problem problem = settle(s)) {
+      if (running && s == 0) say(problem);
       binding_.set_not_all_known();
       binding_.set_ahead(running);
       return;
@@ -64,26 +62,29 @@ void Frame::settle_late(int index) {
 }
 
 // Facts and the layout are known: results take their memory and kernels are chosen.
-void Frame::settle(size_t index) {
+Problem Frame::settle(size_t index) {
   const Segment& segment = plan_.segments[index];
   for (int i = segment.begin; i < segment.end; ++i) {
     const Node& node = plan_.graph.nodes[plan_.instructions[i].node];
     BoundInstruction& bound = binding_.instruction(i);
+    Problem problem;
     try {
-      placement_.prepare_results(i);
-      if (!binding_.has_kernels(index)) {
-        binding_.choose_kernel(i, settings().cut_bytes);
-        placement_.reserve_scratch(i, bound);
+      problem = placement_.prepare_results(i);
+      if (!problem && !binding_.has_kernels(index)) {
+        problem = binding_.choose_kernel(i, settings().cut_bytes);
+        if (!problem) placement_.reserve_scratch(i, bound);
       }
-    } catch (Error& e) {
+    } catch (Error& e) {  // there is no memory
       throw add_node_context(e, node, binding_.fact_pointers());
     }
+    if (problem) return add_node_context(*problem, node, binding_.fact_pointers());
     const auto pair = renamed(node);
     bound.alias =
         pair && same_memory(slots_.of(node.ins[pair->first]), slots_.of(node.outs[pair->second]));
   }
   placement_.place_kept_scratch();
   binding_.mark_bound(index);
+  return std::nullopt;
 }
 
 // Binds it where it is not bound, or where values that decide its shapes have changed.
@@ -92,9 +93,9 @@ void Frame::enter_segment(size_t index) {
   if (!segment.checks.empty()) check_held(segment);
   if (!segment.reads_values.empty()) synchronize();  // they may still be on their way to the host
   if (binding_.is_bound(index)) return;
-  binding_.settle_facts(index);
+  say(binding_.settle_facts(index));
   placement_.plan_late(index);
-  settle(index);
+  say(settle(index));
   binding_.unbind_after(index);
 }
 

@@ -17,20 +17,26 @@ struct Widened {
   std::vector<Variable*> in_pointers, out_pointers;
 };
 
+// Shape and LoD, in the memory it has: a step whose shapes stay asks for none.
+void take_form(const Tensor& half, Tensor& wide) {
+  wide.resize(DType::float32, half.shape());
+  if (wide.lod() != half.lod()) wide.set_lod(half.lod());
+}
+
 KernelFn widen(std::shared_ptr<Widened> own) {
   return [own](const KernelArgs& k) {
     for (size_t i = 0; i < own->ins.size(); ++i) {
       own->in_pointers[i] = k.ins[i];
       if (!k.ins[i] || k.ins[i]->kind() != Kind::dense || !is_half(k.in(i).dtype())) continue;
-      own->ins[i].tensor() = cast(k.in(i), DType::float32);
+      Tensor& wide = own->ins[i].tensor();
+      take_form(k.in(i), wide);
+      cast_elements(k.in(i), wide, 0, wide.numel());
       own->in_pointers[i] = &own->ins[i];
     }
     for (size_t i = 0; i < own->outs.size(); ++i) {
       own->out_pointers[i] = k.outs[i];
       if (!k.outs[i] || k.outs[i]->kind() != Kind::dense || !is_half(k.out(i).dtype())) continue;
-      Tensor& wide = own->outs[i].tensor();
-      wide.resize(DType::float32, k.out(i).shape());
-      wide.set_lod(k.out(i).lod());
+      take_form(k.out(i), own->outs[i].tensor());
       own->out_pointers[i] = &own->outs[i];
     }
   };

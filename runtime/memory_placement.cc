@@ -260,12 +260,37 @@ void MemoryPlacement::plan_late(size_t segment) {
   }
 }
 
-void MemoryPlacement::prepare_results(int index) {
-  if (plan_.instructions[index].late) return;
+Problem MemoryPlacement::prepare_results(int index) {
+  if (plan_.instructions[index].late) return std::nullopt;
   const Node& node = plan_.graph.nodes[plan_.instructions[index].node];
   for (int value : node.outs) {
-    if (value >= 0) prepare(value, is_operand(node, plan_.slot_of[value]));
+    if (value < 0) continue;
+    const bool shared = is_operand(node, plan_.slot_of[value]);
+    if (Problem problem = shared ? in_place_problem(value) : std::nullopt) return problem;
+    prepare(value, shared);
   }
+  return std::nullopt;
+}
+
+// Of a result that stands where an operand does, in memory of its own.
+Problem MemoryPlacement::in_place_problem(int value) const {
+  const ValueInfo& info = binding_.facts(value);
+  const Variable& variable = slots_.of(value);
+  if (info.type != VarType::lod_tensor || home_[plan_.slot_of[value]] != Home::own) {
+    return std::nullopt;
+  }
+  const Tensor none;
+  const Tensor& tensor = variable.kind() == Kind::dense ? variable.tensor() : none;
+  if (fits(tensor, value)) return std::nullopt;
+  return Error(cat("it writes ", info.name, " in place, but the result is ", name_of(info.dtype),
+                   " ", info.shape.to_string(), " and the variable is ", tensor.describe()))
+      .fix("give the result a variable of its own");
+}
+
+bool MemoryPlacement::fits(const Tensor& tensor, int value) const {
+  const ValueInfo& info = binding_.facts(value);
+  return tensor.initialized() && tensor.dtype() == info.dtype && tensor.shape() == info.shape &&
+         tensor.place() == place_of(side_of(plan_.slot_of[value]));
 }
 
 // `shared`: an operand of the instruction stands there.
@@ -300,16 +325,7 @@ void MemoryPlacement::prepare(int value, bool shared) {
     tensor = Tensor();
     in_arena_[slot] = false;
   }
-  const bool fits = tensor.initialized() && tensor.dtype() == info.dtype &&
-                    tensor.shape() == info.shape && tensor.place() == place;
-  if (!fits) {
-    if (shared) {
-      throw Error(cat("it writes ", info.name, " in place, but the result is ", name_of(info.dtype),
-                      " ", info.shape.to_string(), " and the variable is ", tensor.describe()))
-          .fix("give the result a variable of its own");
-    }
-    tensor.resize(info.dtype, info.shape, place);
-  }
+  if (!fits(tensor, value)) tensor.resize(info.dtype, info.shape, place);
   if (tensor.lod() != info.lod) tensor.mutable_lod() = info.lod;
 }
 

@@ -34,7 +34,7 @@ class MemoryPlacement {
   void plan_late(size_t segment);
 
   // Results of an instruction take their memory, with the shapes of the binding.
-  void prepare_results(int instruction);
+  [[nodiscard]] Problem prepare_results(int instruction);
   // An instruction whose facts the run decides: its sub-blocks have a part of the arena where they
   // are known ahead, else they find memory of their own; and so have its results.
   void lend_arena(int instruction);
@@ -109,6 +109,8 @@ class MemoryPlacement {
                      Layout::Side& made) const;
   std::vector<size_t> bytes_by_slot(Stretch segments, bool ahead) const;
   void prepare(int value, bool shared);
+  Problem in_place_problem(int value) const;
+  bool fits(const Tensor& tensor, int value) const;
   bool is_operand(const Node& node, int slot) const;
   void leave_arena(int instruction);
   void clear_late();

@@ -72,7 +72,8 @@ Replicas::Replicas(const ReplicaPlan& made)
     frames_[i]->join_group(*groups_[i]);
     frames_[i]->use_local_states(&states_[i]);
     if (i == 0) continue;
-    for (const Copied& state : copied_) states_[i][state.name];
+    states_[i].resize(plan.graph.states.size());
+    for (const Copied& state : copied_) states_[i][state.number] = std::make_unique<Variable>();
   }
 }
 
@@ -80,16 +81,19 @@ Replicas::~Replicas() { frames_.clear(); }  // before their groups
 
 void Replicas::find_copied_states() {
   const Plan& plan = *made_.plan;
-  for (const Slot& slot : plan.slots) {
+  for (size_t s = 0; s < plan.slots.size(); ++s) {
+    const Slot& slot = plan.slots[s];
     if (slot.kind != SlotKind::state) continue;
-    const auto& state = plan.graph.states[static_cast<size_t>(slot.index)];
+    const auto number = static_cast<size_t>(slot.index);
+    const auto& state = plan.graph.states[number];
     const bool written = state.exit >= 0 && state.exit != state.entry;
     const int writer = written ? plan.graph.values[state.exit].node : -1;
     if (writer >= 0 && plan.graph.nodes[writer].by_first) continue;
     if (!written && plan.target.shared_memory) continue;
     const auto& own = made_.feeds.own_states;
     copied_.push_back(
-        {.name = state.name,
+        {.slot = static_cast<int>(s),
+         .number = number,
          .on_device = slot.on_device,
          .merged = written && std::find(own.begin(), own.end(), state.name) != own.end()});
   }
@@ -97,21 +101,22 @@ void Replicas::find_copied_states() {
 
 // Every replica starts a step from the run scope's values, whoever wrote them last.
 void Replicas::copy_states(Scope& scope) {
+  frames_.front()->find_states(scope);
   for (const Copied& state : copied_) {
-    const Variable* original = scope.find(state.name);
+    const Variable& original = frames_.front()->state(state.slot);
     for (size_t i = 1; i < frames_.size(); ++i) {
-      Variable& copy = states_[i].at(state.name);
-      if (!original || !original->initialized()) {
+      Variable& copy = *states_[i][state.number];
+      if (!original.initialized()) {
         copy.clear();
         continue;
       }
       const Place place = state.on_device ? made_.places[i] : cpu_place();
-      const bool dense = original->kind() == Kind::dense;
-      if (!dense || original->tensor().place() == place) {
-        copy.copy_from(*original);
+      const bool dense = original.kind() == Kind::dense;
+      if (!dense || original.tensor().place() == place) {
+        copy.copy_from(original);
         continue;
       }
-      const Tensor& from = original->tensor();
+      const Tensor& from = original.tensor();
       if (copy.kind() != Kind::dense) copy.clear();
       Tensor& to = copy.tensor();
       const bool fits = to.initialized() && to.place() == place && to.dtype() == from.dtype() &&
@@ -177,7 +182,7 @@ void Replicas::run(Scope& scope, const RunSettings& settings) {
   place_draws();
   run_together(scope, settings);
   find_shares(/*ran=*/true);
-  merge_states(scope);
+  merge_states();
 }
 
 // Numbers are drawn by a row's place in the whole batch, so that they do not depend on the number
@@ -284,15 +289,15 @@ std::vector<Replicas::Result> Replicas::take_results() {
   return results;
 }
 
-void Replicas::merge_states(Scope& scope) {
+void Replicas::merge_states() {
   for (const Copied& state : copied_) {
-    Variable* merged = scope.find(state.name);
-    if (!state.merged || !merged || merged->kind() != Kind::dense) continue;
-    if (!merged->tensor().initialized()) continue;
+    Variable& merged = frames_.front()->state(state.slot);
+    if (!state.merged || merged.kind() != Kind::dense) continue;
+    if (!merged.tensor().initialized()) continue;
     std::vector<Tensor>& copies = compared_;
-    copies.assign(1, merged->tensor().on_host());
+    copies.assign(1, merged.tensor().on_host());
     for (size_t i = 1; i < frames_.size(); ++i) {
-      const Variable& copy = states_[i].at(state.name);
+      const Variable& copy = *states_[i][state.number];
       if (copy.kind() == Kind::dense && copy.initialized()) {
         copies.push_back(copy.tensor().on_host());
       }
@@ -311,11 +316,12 @@ void Replicas::merge_states(Scope& scope) {
     } else if (alike && dtype == DType::float64) {
       weighted_mean<double>(copies, shares_, copies[0].data<double>());
     } else {
-      warn_once(cat("data parallel: the devices' values of ", state.name,
+      warn_once(cat("data parallel: the devices' values of ",
+                    made_.plan->graph.states[state.number].name,
                     " differ and have no merge; device 0's is kept"));
       continue;
     }
-    const Tensor& to = std::as_const(*merged).tensor();
+    const Tensor& to = std::as_const(merged).tensor();
     if (to.address() != copies[0].address()) {
       copy_memory(to.place(), to.address(), cpu_place(), copies[0].address(), to.byte_size());
     }
@@ -347,8 +353,9 @@ size_t Replicas::of_frames(size_t (MemoryPlacement::*bytes)() const) const {
 size_t Replicas::own_bytes() const {
   size_t bytes = of_frames(&MemoryPlacement::own_bytes);
   for (const LocalStates& states : states_) {
-    for (const auto& [name, copy] : states) {
-      if (copy.kind() == Kind::dense && copy.initialized()) bytes += copy.tensor().buffer()->size();
+    for (const auto& copy : states) {
+      if (!copy || copy->kind() != Kind::dense || !copy->initialized()) continue;
+      bytes += copy->tensor().buffer()->size();
     }
   }
   for (const Tensor& weight : loss_weights_) bytes += weight.byte_size();

@@ -67,7 +67,8 @@ class Replicas {
  private:
   // A state of which replicas but the first have copies.
   struct Copied {
-    std::string name;
+    int slot;       // the same in every frame
+    size_t number;  // of the graph's state
     bool on_device;
     bool merged;  // replicas write it for themselves; else all of them make the same of it
   };
@@ -78,7 +79,7 @@ class Replicas {
   void place_draws();
   void check_common_feeds() const;
   void run_together(Scope& scope, const RunSettings& settings);
-  void merge_states(Scope& scope);
+  void merge_states();
   size_t of_frames(size_t (MemoryPlacement::*bytes)() const) const;
 
   const ReplicaPlan& made_;

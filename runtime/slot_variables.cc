@@ -4,10 +4,7 @@
 namespace trireme {
 namespace {
 
-Variable& state_of(const std::string& name, Scope& scope, LocalStates* local) {
-  if (local) {
-    if (const auto found = local->find(name); found != local->end()) return found->second;
-  }
+Variable& state_of(const std::string& name, Scope& scope) {
   if (Variable* found = scope.find(name)) return *found;
   Scope* root = &scope;
   while (root->parent()) root = root->parent();
@@ -25,11 +22,13 @@ SlotVariables::SlotVariables(const Plan& plan)
   }
 }
 
-bool SlotVariables::find_states(Scope& scope, LocalStates* local) {
+bool SlotVariables::find_states(Scope& scope, const LocalStates* local) {
   if (scope_id_ == scope.id() && epoch_ == scope.epoch()) return false;
   for (size_t s = 0; s < plan_.slots.size(); ++s) {
     if (plan_.slots[s].kind != SlotKind::state) continue;
-    variables_[s] = &state_of(plan_.graph.states[plan_.slots[s].index].name, scope, local);
+    const auto number = static_cast<size_t>(plan_.slots[s].index);
+    Variable* own = local && !local->empty() ? (*local)[number].get() : nullptr;
+    variables_[s] = own ? own : &state_of(plan_.graph.states[number].name, scope);
   }
   scope_id_ = scope.id();
   epoch_ = scope.epoch();

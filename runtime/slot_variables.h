@@ -2,8 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <string>
+#include <memory>
 #include <vector>
 
 #include "compile/plan.h"
@@ -11,8 +10,8 @@
 
 namespace trireme {
 
-// States of one replica: what it writes for itself, instead of the scope's variable of that name.
-using LocalStates = std::map<std::string, Variable>;
+// States of one replica, by the number of the graph's state; null: it uses the scope's variable.
+using LocalStates = std::vector<std::unique_ptr<Variable>>;
 
 class SlotVariables {
  public:
@@ -27,7 +26,7 @@ class SlotVariables {
 
   // Finds the states in `local`, then in the scope and its parents; what nobody has is made in the
   // root. True when they may be others than those found before.
-  bool find_states(Scope& scope, LocalStates* local);
+  bool find_states(Scope& scope, const LocalStates* local);
   // States lie where the plan has them: those that others left elsewhere are moved.
   void move_states(const Scope& scope, const Place& device);
   // True when some outer slot stands for another variable than before.

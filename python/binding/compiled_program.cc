@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/lookups.h"
 #include "core/text.h"
 #include "python/binding/binding.h"
 #include "python/binding/casters.h"
@@ -87,6 +88,7 @@ void bind_strategies(py::module_& m) {
 
 Merge merge_from_python(const py::dict& merge, const std::string& name) {
   if (merge.empty()) return Merge::join;
+  count_name_lookup();
   const py::str key(name);
   if (!merge.contains(key)) return Merge::join;
   return merge[key].cast<std::string>() == "one" ? Merge::first : Merge::mean;
@@ -182,6 +184,7 @@ std::string text_of_pass_checks(const CompiledProgram& compiled, const py::dict&
 void bind_compiled_program(py::module_& m) {
   bind_strategies(m);
   m.def("allocated_bytes", &allocated_bytes);
+  m.def("name_lookups", &name_lookups);  // tests count them
   m.def("default_places", [](const Place& like) { return default_places(like.kind); });
   py::class_<CompiledProgram>(m, "CompiledProgram")
       .def(py::init<std::shared_ptr<Program>, BuildStrategy>(), py::arg("program"),

@@ -6,6 +6,7 @@
 
 #include "compile/pipeline.h"
 #include "core/text.h"
+#include "ops/remote/remote_calls.h"
 #include "python/binding/binding.h"
 #include "python/binding/casters.h"
 #include "python/binding/without_gil.h"
@@ -47,14 +48,15 @@ Tensor feed_value(const Program& program, const std::string& name, py::handle va
 }  // namespace
 
 Feeds feeds_from_python(const Program& program, const py::dict& feed) {
-  Feeds feeds;
+  std::vector<Feeds::Entry> feeds;
+  feeds.reserve(feed.size());
   for (const auto& [key, value] : feed) {
     const bool is_variable = !PyUnicode_Check(key.ptr()) && py::isinstance<Var>(key);
     auto name = is_variable ? key.cast<Var&>().name() : key.cast<std::string>();
     Tensor tensor = feed_value(program, name, value);
-    feeds.emplace(std::move(name), std::move(tensor));
+    feeds.emplace_back(std::move(name), std::move(tensor));
   }
-  return feeds;
+  return Feeds(std::move(feeds));
 }
 
 // Ctrl-C sets a flag in Python; asking for it raises KeyboardInterrupt and ends the run. Python
@@ -101,6 +103,10 @@ py::list run_program(Executor& executor, const std::shared_ptr<Program>& program
 
 void bind_executor(py::module_& m) {
   m.def("pass_names", &pass_names);
+  m.def(
+      "leave_servers", [](const std::string& failure) { server_calls().leave(failure); },
+      "Tells the parameter servers this process has talked to that it is at its end.",
+      py::arg("failure"), py::call_guard<py::gil_scoped_release>());
   m.def(
       "check_passes",
       [](const std::shared_ptr<Program>& program, const py::dict& feed,

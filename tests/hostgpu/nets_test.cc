@@ -5,6 +5,7 @@
 #include "compile/lower.h"
 #include "compile/pipeline.h"
 #include "compile/plan.h"
+#include "runtime/frame.h"
 #include "tests/hostgpu/hostgpu_places.h"
 #include "tests/runtime/loop_nets.h"
 #include "tests/support/op_runner.h"
@@ -47,7 +48,7 @@ std::unique_ptr<Scope> trained(const LoopNet& net, bool trains, const Place& pla
   Executor exe(place);
   const RunOptions options{.scope = scope.get(), .threads = 1, .process_seed = 3};
   exe.run(*startup, {}, {}, options);
-  for (int step = 0; step < 4; ++step) exe.run(*main, {{"x", net.x}}, {}, options);
+  for (int step = 0; step < 6; ++step) exe.run(*main, {{"x", net.x}}, {}, options);
   return scope;
 }
 
@@ -112,6 +113,37 @@ TEST(HostGpuPlan, AMissingWaitIsFound) {
   }
   EXPECT_GE(found, 2);
   check_order(*made.plan);
+}
+
+// The third run with the same memory is captured, and replayed from then on; other shapes of feeds
+// begin anew.
+TEST(HostGpuPlan, IsReplayedOnceItRepeats) {
+  const DevicePlan made;
+  Scope here, there;
+  for (const auto& [scope, place] :
+       {std::pair{&here, cpu_place()}, std::pair{&there, hostgpu_place()}}) {
+    Executor(place).run(*made.startup, {}, {}, {.scope = scope, .process_seed = 5});
+  }
+  Frame frame(*made.plan, hostgpu_place());
+  Executor cpu;
+  const RunSettings settings;
+  Draw draw(6);
+  const auto step = [&](int64_t rows) {
+    const Tensor x = cast(draw.uniform({rows, kWidth}), DType::float32);
+    frame.feed(0, x);
+    frame.run(there, settings);
+    cpu.run(*made.main, {{"x", x}}, {}, {.scope = &here});
+    return frame.replayed();
+  };
+  EXPECT_EQ(step(4), 0u);
+  EXPECT_EQ(step(4), 0u);
+  EXPECT_GE(step(4), 1u);
+  for (int i = 0; i < 3; ++i) EXPECT_GE(step(4), 1u);
+  EXPECT_EQ(difference(here, there), "");
+  EXPECT_EQ(step(3), 0u);
+  for (int i = 0; i < 3; ++i) step(3);
+  EXPECT_GE(frame.replayed(), 1u);
+  EXPECT_EQ(difference(here, there), "");
 }
 
 TEST(HostGpuMemory, TheHostCannotReadIt) {

@@ -1,10 +1,7 @@
 // Every op and its gradient on a device that is not the host: the CPU's bits.
-#include <map>
-
 #include "compile/pipeline.h"
 #include "tests/hostgpu/hostgpu_places.h"
-#include "tests/runtime/op_calls.h"
-#include "tests/support/op_runner.h"
+#include "tests/runtime/every_op.h"
 
 namespace trireme::testing {
 namespace {
@@ -26,7 +23,7 @@ std::unique_ptr<Scope> scope_after(const OpProgram& built, const Place& place,
 
 class OnBoth {
  public:
-  void compare(const OpProgram& built) {
+  void compare(OpProgram& built) {
     for (const Op* op : built.program->global_block().ops()) {
       for (const std::string& name : op->output_names()) {
         if (name != kEmptyVar) built.program->global_block().var(name).set_persistable(true);
@@ -56,36 +53,11 @@ class OnBoth {
 
 TEST(HostGpuOps, GiveTheBitsOfTheCpu) {
   OnBoth both;
-  size_t rows = 0, host = 0;
-  for (const OpSchema* row : op_table().rows()) {
-    if (row->forward() || row->trait().primitive || row->type().ends_with("_grad")) continue;
-    ++rows;
-    host += row->trait().host;
-    for (OpCall call : calls_of(*row)) {
-      SCOPED_TRACE(row->type());
-      const auto run = [&](const OpCall& one) {
-        OpProgram built = build_op(one);
-        both.compare(built);
-        if (!row->differentiable() || !one.sparse_inputs.empty()) return;
-        OpProgram with_gradient = build_op(one);
-        append_gradient(with_gradient, run_op(one));
-        both.compare(with_gradient);
-      };
-      try {
-        run(call);
-        if (row->trait().host || !call.sparse_inputs.empty()) continue;
-        call.inputs = in_float32(call.inputs);
-        run(call);
-        if (const std::optional<OpCall> sparse = of_rows(call)) run(*sparse);
-      } catch (const std::exception& e) {
-        ADD_FAILURE() << e.what();
-      }
-    }
-  }
+  const EveryOp all = for_every_op([&](OpProgram& built) { both.compare(built); });
   std::printf(
       "hostgpu: %zu ops (%zu of them run on the host), %d programs, %d results on the "
       "device, all with the CPU's bits\n",
-      rows, host, both.runs(), both.results_on_device());
+      all.ops, all.on_host, both.runs(), both.results_on_device());
   EXPECT_GT(both.results_on_device(), both.runs() / 2);
 }
 

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <thread>
 
+#include "core/flags.h"
+
 namespace trireme {
 namespace {
 
@@ -50,8 +52,10 @@ TEST(DeviceKernels, AreTriedInTheOrderInWhichTheyWereAdded) {
 // One story, because a kind has one source in a process.
 TEST(DeviceKernels, ComeFromTheKindsSourceAtFirstUse) {
   const OpSchema& softmax = op_table().get("softmax_grad");
+  set_flag("gpu_library", std::string("/nowhere/gpu.so"));
   EXPECT_THAT(error_text([&] { kernels_for(softmax, DeviceKind::cuda); }),
               HasSubstr("no GPU can be used"));
+  set_flag("gpu_library", std::string());
 
   std::atomic<int> asked{0};
   bool broken = true;

@@ -22,6 +22,9 @@ runpy.run_path(sys.argv[0], run_name='__main__')
 """.format(folder=FLUID)
 
 
+equal = []  # the runs that said the same on both
+
+
 def said(command, folder, **environment):
     folder.mkdir()
     done = subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, text=True, timeout=300,
@@ -38,3 +41,4 @@ def test_an_example_says_what_it_says_on_the_cpu(program, way, tmp_path):
     script = [os.path.join(FLUID, program), *([way] if way else []), '--seed', '3']
     on_gpu = said(['-c', ON_GPU, *script], tmp_path / 'gpu', FLAGS_gpu_library=HOSTGPU)
     assert on_gpu == said(script, tmp_path / 'cpu')
+    equal.append((program, way))

@@ -55,6 +55,26 @@ TEST(SteadyStep, OfACompiledProgramAsksForNoMemory) {
   }
 }
 
+// Where no kernel takes half precision, the one for float32 runs between two conversions.
+TEST(SteadyStep, InHalfPrecisionAsksForNoMemory) {
+  auto main = Program::create(), startup = Program::create();
+  {
+    const ProgramGuard guard(main, startup);
+    Var& half = layers::cast(layers::data("x", {8}), DType::float16);
+    Var& loss = layers::mean(layers::cast(layers::softmax(half), DType::float32));
+    loss.set_persistable(true);
+  }
+  Scope scope;
+  Executor exe;
+  const Feeds feeds{{"x", filled(DType::float32, {4, 8}, 0.5)}};
+  const RunOptions options{.scope = &scope, .threads = 1};
+  for (int i = 0; i < 3; ++i) exe.run(*main, feeds, {}, options);
+  const size_t before = heap_calls();
+  exe.run(*main, feeds, {}, options);
+  EXPECT_EQ(heap_calls(), before);
+  EXPECT_NE(exe.report(*main).find("softmax"), std::string::npos);
+}
+
 // The list, the array, its buffer and its owner.
 TEST(SteadyStep, AFetchCostsOnlyWhatTheCallerGets) {
   Steady sgd([](Var& loss) { optimizer::Sgd(0.01).minimize(loss); });

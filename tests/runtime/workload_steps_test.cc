@@ -49,10 +49,31 @@ struct SteadyWorkload {
   }
   // One dict, which is shared out at every step.
   bool settles_on_two_places() {
+    CompiledProgram compiled = on_places(2);
+    return settles([&] { run(compiled); });
+  }
+
+  CompiledProgram on_places(size_t count) {
     CompiledProgram compiled(main);
-    compiled.with_data_parallel({.places = {cpu_place(), cpu_place()}});
-    const RunOptions options{.scope = &scope, .threads = 2};
-    return settles([&] { compiled.run(exe, feeds, {}, options); });
+    compiled.with_data_parallel({.places = std::vector<Place>(count, cpu_place())});
+    return compiled;
+  }
+  void run(CompiledProgram& compiled) {
+    compiled.run(exe, feeds, {}, {.scope = &scope, .threads = 2});
+  }
+  void run_alone(CompiledProgram& compiled) {
+    compiled.run_alone(exe, feeds, {}, {.scope = &scope, .threads = 2});
+  }
+
+  template <class Step>
+  void expect_nothing_looked_up(const std::string& how, Step step) {
+    step();
+    const size_t lookups = name_lookups();
+    const ExecutorCounters before = exe.counters();
+    for (int i = 0; i < 2; ++i) step();
+    EXPECT_EQ(name_lookups(), lookups) << how;
+    EXPECT_EQ(exe.counters().binds, before.binds) << how << ": shapes are inferred while binding";
+    EXPECT_EQ(exe.counters().compiles, before.compiles) << how;
   }
 
  private:
@@ -79,14 +100,13 @@ TEST_P(WorkloadSteps, AskForNoMemory) {
 
 TEST_P(WorkloadSteps, LookNothingUpAndInferNothing) {
   SteadyWorkload work(GetParam());
-  work.run(2);
-  const size_t lookups = name_lookups();
-  const ExecutorCounters before = work.exe.counters();
-  work.run(2);
-  work.run(2);
-  EXPECT_EQ(name_lookups(), lookups);
-  EXPECT_EQ(work.exe.counters().binds, before.binds) << "shapes are inferred while binding";
-  EXPECT_EQ(work.exe.counters().compiles, before.compiles);
+  work.expect_nothing_looked_up("plain", [&] { work.run(2); });
+  CompiledProgram compiled(work.main);
+  work.expect_nothing_looked_up("compiled", [&] { work.run_alone(compiled); });
+  CompiledProgram one = work.on_places(1);
+  work.expect_nothing_looked_up("one place", [&] { work.run(one); });
+  CompiledProgram two = work.on_places(2);
+  work.expect_nothing_looked_up("two places", [&] { work.run(two); });
 }
 
 TEST_P(WorkloadSteps, LeaveTheScopesMemoryWhereItIs) {

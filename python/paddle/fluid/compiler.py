@@ -244,6 +244,7 @@ class CompiledProgram:
             return self._predictor.run(feed)
         if self._from_environment:
             self._device_count(executor.place)
+            self._from_environment = False  # the engine has its places now
         self._ran_by = executor._engine
         if scope is None:
             scope = _C.global_scope()
