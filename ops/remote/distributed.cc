@@ -2,6 +2,7 @@
 // programs; running one needs the multi-process runtime.
 #include "core/text.h"
 #include "ir/schema.h"
+#include "ops/remote/send_recv.h"
 
 namespace trireme {
 namespace {
@@ -29,15 +30,24 @@ OpSchema& asked(Registry& ops, const char* type, const char* doc) {
   return remote(ops, type, doc).attr("trainer_id", 0, "the trainer that asks");
 }
 
+// The same, where it runs.
+OpSchema& talks(Registry& ops, const char* type, const char* doc,
+                KernelFn (*make)(const KernelSite&), std::vector<std::string> updates = {}) {
+  return ops.op(type)
+      .doc(doc)
+      .traits({.host = true, .effect = true, .no_inference = true, .updates = std::move(updates)})
+      .kernel(untyped(make))
+      .attr("trainer_id", 0, "the trainer that asks");
+}
+
 // Tells all servers how far a trainer is.
-OpSchema& barrier(Registry& ops, const char* type, const char* doc) {
-  return asked(ops, type, doc)
-      .in_optional_list("X", "what must have happened before")
+OpSchema& barrier(OpSchema& row) {
+  return row.in_optional_list("X", "what must have happened before")
       .attr("endpoints", Strings{kLocalPort}, "all servers");
 }
 
 void register_send_and_recv(Registry& ops) {
-  asked(ops, "send", "Sends variables to parameter servers.")
+  talks(ops, "send", "Sends variables to parameter servers.", send_kernel)
       .in_optional_list("X", "gradients, or their slices")
       .out_list("Out", "a variable that stands for 'sent'")
       .attr("epmap", Strings{kLocalPort}, "one server for every variable")
@@ -46,7 +56,7 @@ void register_send_and_recv(Registry& ops) {
       .attr("num", 0, "how many slices; kept for files")
       .attr("merge_add", false, "several values are added, not averaged")
       .attr("use_send_handler", true, "False: notify, so that no update runs");
-  asked(ops, "recv", "Fetches variables from parameter servers.")
+  talks(ops, "recv", "Fetches variables from parameter servers.", recv_kernel)
       .in_optional_list("X", "what must have happened before")
       .out_list("Out", "parameters, or their slices")
       .attr("epmap", Strings{}, "one server for every variable")
@@ -54,18 +64,21 @@ void register_send_and_recv(Registry& ops) {
       .attr("varnames", Strings{}, "names on the servers; empty: those of Out")
       .attr("recv_varnames", Strings{}, "slices that are joined into Out")
       .attr("do_not_run", 0, "a background thread receives instead");
-  barrier(ops, "send_barrier", "Tells parameter servers that this trainer has sent all of a step.")
+  barrier(talks(ops, "send_barrier",
+                "Tells parameter servers that this trainer has sent all of a step.",
+                send_barrier_kernel))
       .out_list("Out", "a variable that stands for 'done'")
       .attr("half_async", false, "wait for this process's own threads only");
-  barrier(ops, "fetch_barrier",
-          "Tells parameter servers that this trainer has received all of a step.")
+  barrier(talks(ops, "fetch_barrier",
+                "Tells parameter servers that this trainer has received all of a step.",
+                fetch_barrier_kernel, {"Out"}))
       .out_list("Out", "what was received");
   asked(ops, "prefetch", "Fetches rows of a table that parameter servers hold.")
       .in_list("X", "ids, one part for every server")
       .out_list("Out", "their rows")
       .attr("epmap", Strings{kLocalPort}, "one server for every part");
-  asked(ops, "distributed_lookup_table",
-        "Looks ids up in a table whose slices parameter servers hold.")
+  talks(ops, "distributed_lookup_table",
+        "Looks ids up in a table whose slices parameter servers hold.", remote_lookup_kernel)
       .in_list("Ids", "one or more tensors of ids")
       .in("W", "the table; only its shape is used here")
       .out_list("Outputs", "rows, one tensor for every Ids")
@@ -92,8 +105,13 @@ void register_send_and_recv(Registry& ops) {
 
 void register_server(Registry& ops) {
   OpSchema& serve =
-      remote(ops, "listen_and_serv",
-             "Serves parameters: receives gradients, runs update blocks, sends parameters.")
+      ops.op("listen_and_serv")
+          .doc("Serves parameters: receives gradients, runs update blocks, sends parameters.")
+          .traits({.host = true, .effect = true, .no_inference = true})
+          .kernel(untyped([](const KernelSite& site) -> KernelFn {
+            throw site.error("listen_and_serv is not the only op of its program")
+                .fix("run the program that get_pserver_program gives, as it is");
+          }))
           .in_optional_list("X", "what trainers send")
           .attr("endpoint", kLocalPort, "where it listens")
           .attr("pserver_id", -1, "its place in the list of servers")

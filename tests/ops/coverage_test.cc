@@ -23,12 +23,19 @@ std::set<std::string> those_that_cannot_run() {
   return types;
 }
 
+const char* const kOtherProcesses = "talks to other processes: tests/python/test_ps_sync.py";
+std::set<std::string> those_of_other_processes() {
+  return {"send",           "recv", "send_barrier", "fetch_barrier", "distributed_lookup_table",
+          "listen_and_serv"};
+}
+
 // Ops that give no numbers in one process, by the reason.
 const std::map<std::string, std::set<std::string>>& without_values() {
   static const std::map<std::string, std::set<std::string>> reasons = {
       {"cannot run yet", those_that_cannot_run()},
       {"is done by whoever runs the program: tests/python/test_reader.py",
        {"create_double_buffer_reader", "create_py_reader", "read"}},
+      {kOtherProcesses, those_of_other_processes()},
   };
   return reasons;
 }
@@ -41,6 +48,7 @@ const std::map<std::string, std::set<std::string>>& without_wrong_use() {
       {"has no operand, and its attribute may be any number", {"seed"}},
       {"is done by whoever runs the program: tests/python/test_reader.py",
        {"create_double_buffer_reader", "create_py_reader", "read"}},
+      {kOtherProcesses, those_of_other_processes()},
       {"is done by whoever runs the program: any result may be fetched", {"fetch"}},
   };
   return reasons;

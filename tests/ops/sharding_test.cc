@@ -209,8 +209,7 @@ TEST(RemoteOps, SayWhatIsMissing) {
   for (const std::string type :
        {"allreduce", "c_allreduce_sum", "c_broadcast", "c_comm_init", "c_comm_init_all",
         "c_gen_nccl_id", "checkpoint_notify", "dgc", "dgc_clip_by_norm", "dgc_momentum",
-        "distributed_lookup_table", "fetch_barrier", "gen_nccl_id", "listen_and_serv", "prefetch",
-        "recv", "recv_save", "send", "send_barrier"}) {
+        "gen_nccl_id", "prefetch", "recv_save"}) {
     Bench bench;
     bench.set("x", floats({1}, {1}));
     const std::string what = error_of([&] { bench.run(least_use(op_table().get(type))); });

@@ -76,3 +76,13 @@ def softmax_axis(c):
 @case
 def activations_of_a_sequence(c):
     return L.relu(c.x([5, 3], lod=[[2, 3]]))
+
+
+@case
+def mish(c):
+    return L.mish(c.x([3, 4], -3.0, 3.0))
+
+
+@case
+def mish_low_threshold(c):
+    return L.mish(c.x([3, 4], -1.6, -1.0), 1)

@@ -324,3 +324,14 @@ def mean_iou(c):
 @case
 def center_loss(c):
     return L.center_loss(c.x([4, 3]), c.ids([4, 1], 3), 3, 0.1, fluid.initializer.Constant(0.5))
+
+
+@case
+def kldiv_loss_reductions(c):
+    x, target = c.x([3, 4]), c.x([3, 4], -0.2, 0.9, grad=False)
+    return [L.kldiv_loss(x, target, reduction) for reduction in ('none', 'sum', 'batchmean')]
+
+
+@case
+def teacher_student_sigmoid_loss_out_of_bounds(c):
+    return L.teacher_student_sigmoid_loss(c.x([6, 1], -4.0, 4.0), c.x([6, 1], -2.5, 2.0, grad=False), 2.0, -2.0)

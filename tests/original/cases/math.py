@@ -271,3 +271,72 @@ def error_clip(c):
     fluid.default_main_program().current_block().var(hidden.name)._set_error_clip(
         fluid.clip.ErrorClipByValue(max=0.2, min=-0.1))
     return L.scale(hidden, 2.0)
+
+
+@case
+def bmm(c):
+    return L.bmm(c.x([2, 3, 4]), c.x([2, 4, 2]))
+
+
+@case
+def dot(c):
+    return L.dot(c.x([3, 4]), c.x([3, 4]))
+
+
+@case
+def kron(c):
+    return L.kron(c.x([2, 3], fixed=True), c.x([3, 2], fixed=True))
+
+
+@case
+def cross(c):
+    return [L.cross(c.x([2, 3, 2], fixed=True), c.x([2, 3, 2], fixed=True)),
+            L.cross(c.x([3, 3], fixed=True), c.x([3, 3], fixed=True), 1)]
+
+
+@case
+def dist(c):
+    x, y = c.x([2, 3]), c.x([2, 3], 1.5, 2.5)
+    return [L.dist(x, y), L.dist(x, y, 1), L.dist(x, y, 3), L.dist(x, y, float('inf')), L.dist(x, y, 0)]
+
+
+@case
+def allclose(c):
+    x = c.given(np.array([1, 2, np.nan], 'float32'))
+    return [L.allclose(x, x), L.allclose(x, x, equal_nan=True)]
+
+
+@case
+def addcmul(c):
+    return L.addcmul(c.x([2, 3]), c.x([2, 3]), c.x([2, 3]), 0.5)
+
+
+@case
+def clamp(c):
+    x = c.x([3, 4])
+    return [L.clamp(x, -0.3, 0.4), L.clamp(x, min=0.1)]
+
+
+@case
+def elementwise_equal(c):
+    return L.elementwise_equal(c.ids([6], 2), c.ids([6], 2))
+
+
+@case
+def logsumexp(c):
+    return L.logsumexp(c.x([3, 4]), dim=1)
+
+
+@case
+def logsumexp_of_all(c):
+    return L.logsumexp(c.x([3, 4]), keepdim=True)
+
+
+@case
+def log_softmax(c):
+    return [L.log_softmax(c.x([3, 4])), L.log_softmax(c.x([3, 4]), axis=0)]
+
+
+@case
+def fsp_matrix(c):
+    return L.fsp_matrix(c.x([2, 3, 2, 2]), c.x([2, 2, 2, 2]))

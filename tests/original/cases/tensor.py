@@ -389,3 +389,94 @@ def tensor_array_joined(c):
         L.array_write(c.x([2, width]), L.fill_constant([1], 'int64', i), array)
     joined, sizes = L.tensor_array_to_tensor(array, axis=1)
     return [joined, sizes]
+
+
+@case
+def flip_two(c):
+    return L.flip(c.x([2, 3, 4]), [0, 2])
+
+
+@case
+def roll_both_ways(c):
+    x = c.x([3, 4], fixed=True)
+    return [L.roll(x, [1, -2], [0, 1]), L.roll(x, 5)]
+
+
+@case
+def triangles(c):
+    x = c.x([2, 3, 4])
+    return [L.tril(x, 1), L.triu(x, -1)]
+
+
+@case
+def diag_embed_below(c):
+    return L.diag_embed(c.x([2, 3]), offset=-1, dim1=0, dim2=2)
+
+
+@case
+def trace_above(c):
+    return [L.trace(c.x([3, 4], fixed=True), 1), L.trace(c.x([3, 2, 4], fixed=True), -1, 0, 2)]
+
+
+@case
+def space_to_depth(c):
+    return L.space_to_depth(c.x([2, 8, 4, 2]), 2)
+
+
+@case
+def index_select(c):
+    return L.index_select(c.x([3, 4]), c.given(np.array([3, 0, 3], 'int64')), 1)
+
+
+@case
+def scatter_nd_add(c):
+    index = c.given(np.array([[1, 1], [0, 1], [1, 1]], 'int64'))
+    return L.scatter_nd_add(c.x([3, 2, 2]), index, c.x([3, 2]))
+
+
+@case
+def scatter_nd(c):
+    return L.scatter_nd(c.given(np.array([[1], [3], [1]], 'int64')), c.x([3, 2]), [4, 2])
+
+
+@case
+def meshgrid(c):
+    return L.meshgrid([c.x([3], fixed=True), c.x([2], fixed=True)])
+
+
+@case
+def size_and_rank(c):
+    x = c.x([3, 2], fixed=True)
+    return [L.size(x), L.rank(x)]
+
+
+@case
+def eye_batch(c):
+    return L.eye(2, 3, [2, 2])
+
+
+@case
+def full_and_like(c):
+    return [L.full([2, 3], 1.5), L.full([2], 3, dtype='int64'), L.full_like(c.x([2, 2]), 2.5)]
+
+
+@case
+def arange(c):
+    return [L.arange(1, 4), L.arange(5, 1, -2, 'int64')]
+
+
+@case
+def nonzero(c):
+    x = c.given(np.array([[0, 1.5], [2, 0]], 'float32'))
+    return [L.nonzero(x)] + list(L.nonzero(x, as_tuple=True))
+
+
+@case
+def t_of_a_matrix(c):
+    return L.t(c.x([2, 3]))
+
+
+@case
+def randn(c):
+    c.random = True
+    return L.randn([3, 4])

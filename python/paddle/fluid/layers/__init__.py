@@ -26,8 +26,10 @@ from . import control_flow, detection, generated, io, learning_rate_scheduler, m
 from . import decoder as _decoder  # before rnn's function takes the name of its module
 from . import structured as _structured
 from . import tensors as _tensors
+from .arithmetic import *
 from .control_flow import *
 from .decoder import *
+from .detection import *
 from .elementwise import *
 from .images import *
 from .io import *
@@ -37,6 +39,7 @@ from .rnn import *
 from .sequences import *
 from .structured import *
 from .tensors import *
+from .vision import *
 
 math_op_patch.monkey_patch_variable()
 
