@@ -30,3 +30,24 @@ target_link_libraries(trireme_wire PUBLIC protobuf::libprotobuf)
 target_compile_definitions(trireme_wire PRIVATE NDEBUG)
 # The header must exist before anything that includes it is compiled.
 add_dependencies(trireme_wire_headers trireme_wire)
+
+# What parameter servers and trainers say to each other. Only ps/grpc_transport.cc and ps/chunks.cc include it.
+if(TRIREME_HAVE_GRPC)
+  set(servers_proto "${PROJECT_SOURCE_DIR}/ps/servers.proto")
+  set(servers_sources "${wire_dir}/ps/servers.pb.cc" "${wire_dir}/ps/servers.grpc.pb.cc")
+  file(MAKE_DIRECTORY "${wire_dir}/ps")
+  add_custom_command(
+    OUTPUT ${servers_sources} "${wire_dir}/ps/servers.pb.h" "${wire_dir}/ps/servers.grpc.pb.h"
+    COMMAND protobuf::protoc "--proto_path=${PROJECT_SOURCE_DIR}" "--cpp_out=${wire_dir}"
+            "--grpc_out=${wire_dir}" "--plugin=protoc-gen-grpc=${GRPC_PLUGIN}" "${servers_proto}"
+    DEPENDS "${servers_proto}" protobuf::protoc
+    COMMENT "Generating ps/servers.grpc.pb.h"
+    VERBATIM)
+  add_library(trireme_servers OBJECT ${servers_sources})
+  target_include_directories(trireme_servers SYSTEM PUBLIC "${wire_dir}" "${GRPC_INCLUDE_DIR}")
+  target_link_libraries(trireme_servers
+    PUBLIC protobuf::libprotobuf "${GRPCPP_LIBRARY}" "${GPR_LIBRARY}")
+  target_compile_definitions(trireme_servers INTERFACE TRIREME_HAVE_GRPC)
+else()
+  add_library(trireme_servers INTERFACE)
+endif()

@@ -44,7 +44,11 @@ def environment(monkeypatch):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """How the recorded cases of the original came out."""
+    """How the recorded cases of the original, and the examples on a device, came out."""
+    module = sys.modules.get('test_hostgpu')
+    if module is not None and module.equal:
+        terminalreporter.write_line(f'hostgpu: {len(module.equal)} of {len(module.CASES)} ways to run the '
+                                    'examples say what they say on the CPU')
     module = sys.modules.get('test_original')
     if module is not None and module.counts:
         kinds = ', '.join(f'{module.counts[kind]} {kind}' for kind in module.replay.KINDS)

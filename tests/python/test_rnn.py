@@ -346,5 +346,5 @@ def test_programs_that_send_and_serve_are_built(exe, fresh):
         layers.Send('127.0.0.1:6174', [x, x])
     with pytest.raises(TypeError, match='reduce_type is "mean"'):
         layers._allreduce(x, reduce_type='mean')
-    with pytest.raises(NotImplementedError, match='multi-process'):
+    with pytest.raises(ValueError, match='listen_and_serv is not the only op of its program'):
         exe.run(feed={'x': np.zeros((2, 2), 'float32')}, fetch_list=[summed])

@@ -17,6 +17,14 @@ SERVERS = '127.0.0.1:6174,127.0.0.1:6175'
 EP0, EP1 = SERVERS.split(',')
 
 
+@pytest.fixture
+def short_wait():
+    before = fluid.get_flags('FLAGS_rpc_deadline')
+    fluid.set_flags({'FLAGS_rpc_deadline': 100})
+    yield
+    fluid.set_flags(before)
+
+
 def net(optimizer=None, width=1000):
     x = fluid.layers.data('x', [width])
     y = fluid.layers.data('y', [width])
@@ -318,10 +326,10 @@ def test_server_threads():
     assert serve.attr('rpc_send_thread_num') == 3 and serve.attr('rpc_get_thread_num') == 12
 
 
-def test_running_an_rpc_op_says_what_is_missing(exe):
+def test_a_trainer_without_servers_says_which_one_it_cannot_reach(exe, short_wait):
     net()
     transpiled().get_trainer_program(wait_port=False)
-    with pytest.raises(NotImplementedError, match='needs the multi-process runtime'):
+    with pytest.raises(RuntimeError, match=f'server {EP0} cannot be reached for fc_b'):
         exe.run(fluid.default_startup_program())
 
 
@@ -410,14 +418,6 @@ def test_wait_server_ready():
     assert inspect.signature(details.wait_server_ready).parameters['timeout'].default == 180
 
 
-@pytest.fixture
-def short_wait():
-    before = fluid.get_flags('FLAGS_rpc_deadline')
-    fluid.set_flags({'FLAGS_rpc_deadline': 100})
-    yield
-    fluid.set_flags(before)
-
-
 @pytest.mark.filterwarnings('ignore:waiting for')
 def test_runs_wait_for_servers_and_transpiling_does_not(exe, short_wait):
     net(width=16)
@@ -435,9 +435,6 @@ def test_runs_wait_for_servers_and_transpiling_does_not(exe, short_wait):
         with pytest.raises(RuntimeError, match=f'connections: {gone}'):
             exe.run(compiled, feed={'x': np.ones((2, 16), 'float32'),
                                     'y': np.ones((2, 16), 'float32')})
-        t.get_trainer_program(wait_port=False)
-        with pytest.raises(NotImplementedError, match='needs the multi-process runtime'):
-            exe.run(fluid.default_startup_program())
 
 
 @pytest.mark.filterwarnings('ignore:waiting for')

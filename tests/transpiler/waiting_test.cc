@@ -12,6 +12,7 @@ namespace trireme::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Eq;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -31,14 +32,24 @@ class Waiting : public ::testing::Test {
     return run(program, executor);
   }
 
+  // Waiting comes before the first op; what the ops ask of servers is another story.
+  static Program& without_calls(Program& program) {
+    Block& block = program.global_block();
+    for (size_t i = block.size(); i-- > 0;) {
+      const std::string& type = block.op(i).type();
+      if (type == "recv" || type == "fetch_barrier") block.remove_ops(i, i + 1);
+    }
+    return program;
+  }
+
   Listener up_;
   Listener down_{Listener::Start::later};
   std::string servers_ = up_.endpoint() + "," + down_.endpoint();
   ClassicNet net_{sgd, 16};
 };
 
-// What ends a run that does not wait any more.
-const auto kWentOn = HasSubstr("needs the multi-process runtime");
+// What a run that does not wait any more ends with.
+const auto kWentOn = Eq("no error");
 const auto kNotFed = HasSubstr("it reads the data variable x, which is not fed");
 
 TEST_F(Waiting, IsNoPartOfTranspiling) {
@@ -83,7 +94,7 @@ TEST_F(Waiting, EndsWhenAllListen) {
   const auto come = [&] {
     if (++tries == 3) down_.listen();
   };
-  EXPECT_THAT(run(*net_.startup, executor, {.poll = come}), kWentOn);
+  EXPECT_THAT(run(without_calls(*net_.startup), executor, {.poll = come}), kWentOn);
   EXPECT_GE(tries, 3);
 }
 
@@ -104,7 +115,7 @@ TEST_F(Waiting, HappensOnce) {
   transpiler.transpile(net_.request(0, 2, gone->endpoint()));
   const auto main = transpiler.get_trainer_program();
   Executor executor;
-  EXPECT_THAT(run(*net_.startup, executor), kWentOn);
+  EXPECT_THAT(run(without_calls(*net_.startup), executor), kWentOn);
   const std::string endpoint = gone->endpoint();
   gone.reset();
   EXPECT_THAT(run(*net_.startup, executor), kWentOn);
@@ -118,14 +129,14 @@ TEST_F(Waiting, IsNotDoneWithoutWaitPort) {
   DistributeTranspiler asked;
   asked.transpile(net_.request(0, 2, servers_));
   const auto main = asked.get_trainer_program(false);
-  EXPECT_THAT(run(*net_.startup), kWentOn);
+  EXPECT_THAT(run(without_calls(*net_.startup)), kWentOn);
   EXPECT_THAT(run(*main), kNotFed);
 
   ClassicNet net(sgd, 16);
   DistributeTranspilerConfig config;
   config.wait_port = false;
   DistributeTranspiler(config).transpile(net.request(0, 2, servers_));
-  EXPECT_THAT(run(*net.startup), kWentOn);
+  EXPECT_THAT(run(without_calls(*net.startup)), kWentOn);
 }
 
 TEST_F(Waiting, IsNothingForServers) {
@@ -135,7 +146,7 @@ TEST_F(Waiting, IsNothingForServers) {
   transpiler.get_trainer_program(true);
   const auto [main, startup] = transpiler.get_pserver_programs(down_.endpoint());
   EXPECT_EQ(run(*startup), "no error");
-  EXPECT_THAT(run(*main), kWentOn);
+  EXPECT_THAT(run(*main), HasSubstr("cannot listen on " + down_.endpoint()));
 }
 
 // The first rank gives the ids away while the startup program runs; the others listen then only.
@@ -155,7 +166,7 @@ TEST_F(Waiting, IsForTheFirstRanksStartup) {
       if (rank == 0) {
         EXPECT_THAT(run(*net.startup), HasSubstr("connections: " + down_.endpoint()));
       } else {
-        EXPECT_THAT(run(*net.startup), kWentOn);
+        EXPECT_THAT(run(*net.startup), HasSubstr("needs the multi-process runtime"));
       }
       EXPECT_TRUE(net.main->distributed->wait_for.empty());
     }

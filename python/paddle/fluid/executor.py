@@ -1,5 +1,7 @@
 """Executor: runs programs. Checks its arguments, then makes one call into the engine."""
+import atexit
 import contextlib
+import sys
 import time
 import warnings
 
@@ -152,6 +154,14 @@ def _with_readers(program, reads, feed, devices, trains):
         for batch, more in zip(batches, taken):
             batch.update(more)
     return batches
+
+
+# A process that ends, in whichever way Python notices, has left its parameter servers. One that ends
+# by an exception says which: the others' errors name it.
+@atexit.register
+def _leave_servers():
+    failure = getattr(sys, 'last_value', None)
+    _C.leave_servers('' if failure is None else f'{type(failure).__name__}: {failure}')
 
 
 class Executor:

@@ -1,0 +1,268 @@
+// A trainer's calls: one channel for each server, numbered so that a repeated one counts once.
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "core/flags.h"
+#include "core/text.h"
+#include "core/warning.h"
+#include "ops/remote/remote_calls.h"
+#include "ps/transport.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using MessageKind = PsMessage::Kind;
+
+// A server that has answered before and cannot be reached for so long is taken for dead.
+constexpr std::chrono::seconds kServerGone{3};
+// A broken connection is made again at once; after so long there are pauses.
+constexpr std::chrono::milliseconds kFirstTries{20}, kPause{50};
+constexpr size_t kAtOnce = 64;  // requests without an answer
+constexpr std::chrono::milliseconds kLeaveLimit{2000};
+constexpr size_t kMostSaid = 2000;  // bytes of a failure
+
+std::chrono::milliseconds call_limit() {
+  return std::chrono::milliseconds(std::get<int64_t>(get_flag("rpc_deadline")));
+}
+
+// Throws a share of answers away, as a broken connection does: the request is sent again.
+class Drops {
+ public:
+  Drops() {
+    const auto said = std::get<std::string>(get_flag("drop_answers"));
+    if (said.empty()) return;
+    const size_t comma = said.find(',');
+    try {
+      share_ = std::stod(said.substr(0, comma));
+      if (comma != said.npos) draw_.seed(std::stoul(said.substr(comma + 1)));
+    } catch (const std::logic_error&) {
+      throw Error(cat("FLAGS_drop_answers is ", said)).fix("give a share and a seed, as 0.2,7");
+    }
+  }
+  bool operator()() {
+    if (share_ <= 0) return false;
+    const std::lock_guard lock(mutex_);
+    return std::uniform_real_distribution<>()(draw_) < share_;
+  }
+
+ private:
+  std::mutex mutex_;
+  double share_ = 0;
+  std::mt19937_64 draw_{1};
+};
+
+MessageKind kind_of(ServerAsk::What what) {
+  switch (what) {
+    case ServerAsk::What::push:
+      return MessageKind::push;
+    case ServerAsk::What::notify:
+      return MessageKind::notify;
+    case ServerAsk::What::get:
+      return MessageKind::get;
+    case ServerAsk::What::read:
+      return MessageKind::read;
+    case ServerAsk::What::lookup:
+      return MessageKind::lookup;
+    case ServerAsk::What::sent_all:
+      return MessageKind::send_barrier;
+    case ServerAsk::What::got_all:
+      return MessageKind::fetch_barrier;
+    case ServerAsk::What::save:
+      break;
+  }
+  return MessageKind::save;
+}
+
+std::string name_of(const ServerAsk& ask) {
+  if (ask.what == ServerAsk::What::sent_all) return "the end of what is sent";
+  if (ask.what == ServerAsk::What::got_all) return "the end of what is received";
+  return *ask.name;
+}
+
+// Where the answer was read into the memory of `to`, all is there but its LoD.
+void keep_answer(Variable& answer, Variable& to) {
+  const bool there = answer.kind() == Kind::dense && to.kind() == Kind::dense &&
+                     answer.tensor().address() == to.tensor().address() &&
+                     answer.tensor().shape() == to.tensor().shape();
+  if (!there) return to.copy_from(answer);
+  to.tensor().set_lod(answer.tensor().lod());
+}
+
+struct Peer {
+  std::mutex mutex;  // of one ask() at a time
+  std::unique_ptr<PsChannel> channel;
+  uint64_t sequence = 0;
+  std::atomic<bool> met = false;
+  std::vector<PsMessage> asked;  // of this ask(): requests,
+  std::vector<ServerAsk*> asks;  // ... what they came from,
+  size_t sent = 0, answered = 0;
+  Clock::time_point broken{};  // since when it cannot be reached
+};
+
+using Peers = std::map<std::string, std::shared_ptr<Peer>>;  // in one order everywhere: no deadlock
+
+class PsClient final : public ServerCalls {
+ public:
+  void be(int trainer) override { trainer_ = trainer; }
+
+  void ask(std::span<ServerAsk> asks) override {
+    Peers peers;
+    for (const ServerAsk& each : asks) {
+      if (!peers.contains(*each.endpoint)) peers[*each.endpoint] = peer_at(*each.endpoint);
+    }
+    std::vector<std::unique_lock<std::mutex>> locks;
+    for (const auto& [endpoint, peer] : peers) {
+      locks.emplace_back(peer->mutex);
+      peer->asked.clear();
+      peer->asks.clear();
+      peer->sent = peer->answered = 0;
+      peer->broken = {};
+    }
+    for (ServerAsk& each : asks) {
+      Peer& peer = *peers.at(*each.endpoint);
+      peer.asked.push_back(request(peer, each));
+      peer.asks.push_back(&each);
+    }
+    try {
+      exchange(peers);
+    } catch (...) {  // answers that are on their way are nobody's
+      for (const auto& [endpoint, peer] : peers) peer->channel->drop();
+      throw;
+    }
+    for (const auto& [endpoint, peer] : peers) peer->asked.clear();
+  }
+
+  void leave(const std::string& failure) noexcept override {
+    Peers peers;
+    {
+      const std::lock_guard lock(mutex_);
+      peers.swap(peers_);
+    }
+    for (const auto& [endpoint, peer] : peers) {
+      if (!peer->met) continue;
+      try {
+        std::string why;
+        PsMessage bye;
+        bye.kind = MessageKind::leave;
+        bye.trainer = trainer_;
+        bye.incarnation = incarnation_;
+        bye.name = "leaving";
+        bye.error = failure.substr(0, kMostSaid);
+        // One that cannot be reached has ended already: nobody is left to tell.
+        peer->channel->tell(bye, kLeaveLimit, &why);
+      } catch (const std::exception& error) {
+        warn(cat("leaving ", endpoint, ": ", error.what()));
+      }
+    }
+    ++incarnation_;
+  }
+
+ private:
+  std::shared_ptr<Peer> peer_at(const std::string& endpoint) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<Peer>& peer = peers_[endpoint];
+    if (!peer) {
+      peer = std::make_shared<Peer>();
+      peer->channel = make_ps_channel(endpoint);
+    }
+    return peer;
+  }
+
+  PsMessage request(Peer& peer, const ServerAsk& ask) const {
+    PsMessage made;
+    made.kind = kind_of(ask.what);
+    made.trainer = trainer_;
+    made.incarnation = incarnation_;
+    made.sequence = ++peer.sequence;
+    made.name = name_of(ask);
+    made.path = ask.path;
+    made.value = ask.value;
+    return made;
+  }
+
+  // What all were sent first, they work on at the same time.
+  void exchange(const Peers& peers) {
+    for (bool left = true; left;) {
+      left = false;
+      for (const auto& [endpoint, peer] : peers) send_some(endpoint, *peer);
+      for (const auto& [endpoint, peer] : peers) {
+        receive_sent(endpoint, *peer);
+        left = left || peer->answered < peer->asked.size();
+      }
+    }
+  }
+
+  // Few at a time: a server that cannot get rid of its answers takes no more requests.
+  void send_some(const std::string& endpoint, Peer& peer) {
+    const size_t to = std::min(peer.asked.size(), peer.answered + kAtOnce);
+    for (std::string why; peer.sent < to; ++peer.sent) {
+      if (!peer.channel->send(peer.asked[peer.sent], &why)) return come_again(endpoint, peer, why);
+    }
+  }
+
+  void receive_sent(const std::string& endpoint, Peer& peer) {
+    while (peer.answered < peer.sent) {
+      std::string why;
+      ServerAsk& ask = *peer.asks[peer.answered];
+      PsMessage answer;
+      if (ask.into && ask.into->kind() == Kind::dense) answer.value = *ask.into;
+      // No limit: a server that lives answers, and the connection notices one that does not.
+      if (!peer.channel->receive(answer, &why)) return come_again(endpoint, peer, why);
+      meet(peer);
+      if (drops_()) {
+        peer.channel->drop();
+        return come_again(endpoint, peer, "its answer was thrown away (FLAGS_drop_answers)");
+      }
+      peer.broken = {};
+      if (ask.into) keep_answer(answer.value, *ask.into);
+      ++peer.answered;
+    }
+  }
+
+  void meet(Peer& peer) {
+    if (peer.met) return;
+    peer.channel->stay(trainer_, incarnation_);
+    peer.met = true;
+  }
+
+  // What has no answer is sent again, unless it was tried for long.
+  void come_again(const std::string& endpoint, Peer& peer, const std::string& why) {
+    peer.sent = peer.answered;
+    const std::chrono::milliseconds limit = call_limit();
+    const Clock::time_point now = Clock::now();
+    if (peer.broken == Clock::time_point{}) peer.broken = now;
+    const auto tried = now - peer.broken;
+    if ((peer.met && tried > kServerGone) || (limit.count() > 0 && tried > limit)) {
+      throw Error(
+          ErrorKind::unavailable,
+          cat("server ", endpoint, " cannot be reached for ", peer.asked[peer.answered].name,
+              ", tried for ", std::chrono::duration_cast<std::chrono::milliseconds>(tried).count(),
+              " ms: ", why))
+          .fix("see why that process ended, and start the job again");
+    }
+    if (tried > kFirstTries) std::this_thread::sleep_for(kPause);
+  }
+
+  std::mutex mutex_;  // of peers_
+  std::atomic<int> trainer_ = 0;
+  // A later process of the same trainer has a larger one.
+  std::atomic<uint64_t> incarnation_ =
+      static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+  Drops drops_;
+  Peers peers_;
+};
+
+}  // namespace
+
+// Never destroyed: at the process's end gRPC's threads may be gone already.
+ServerCalls& server_calls() {
+  static auto* const calls = new PsClient;
+  return *calls;
+}
+
+}  // namespace trireme

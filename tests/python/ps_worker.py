@@ -1,0 +1,101 @@
+"""One process of a small job: `ps_worker.py ROLE INDEX SERVERS TRAINERS MODE STEPS [OUT]`.
+
+Prints what the tests look at as one line of JSON."""
+import json
+import os
+import signal
+import sys
+
+import numpy as np
+import paddle.fluid as fluid
+
+BATCH = 8
+
+
+def uniform(seed):
+    return fluid.initializer.Uniform(-0.2, 0.2, seed=seed)
+
+
+def build(sparse, asynchronous):
+    if sparse:
+        ids = fluid.layers.data('ids', [1], dtype='int64')
+        row = fluid.layers.embedding(ids, [600, 32], is_sparse=True,
+                                     param_attr=fluid.ParamAttr('table', initializer=uniform(5)))
+    else:
+        row = fluid.layers.data('x', [128])
+    hidden = fluid.layers.fc(row, 160, act='tanh', bias_attr='b1',
+                             param_attr=fluid.ParamAttr('w1', initializer=uniform(3)))
+    out = fluid.layers.fc(hidden, 1, bias_attr='b2',
+                          param_attr=fluid.ParamAttr('w2', initializer=uniform(4)))
+    label = fluid.layers.data('y', [1])
+    loss = fluid.layers.mean(fluid.layers.square_error_cost(out, label))
+    if asynchronous:  # every gradient counts whole, and some are old
+        fluid.optimizer.SGD(0.02).minimize(loss)
+    else:
+        fluid.optimizer.Momentum(0.05, 0.9).minimize(loss)
+    return loss
+
+
+def feed(step, part, parts, sparse):
+    draw = np.random.RandomState(100 + step % 4)
+    batch = {'y': draw.uniform(-1, 1, (BATCH, 1)).astype('float32')}
+    if sparse:
+        batch['ids'] = draw.randint(0, 600, (BATCH, 1)).astype('int64')
+    else:
+        batch['x'] = draw.uniform(-1, 1, (BATCH, 128)).astype('float32')
+    share = BATCH // parts
+    return {name: value[part * share:(part + 1) * share] for name, value in batch.items()}
+
+
+def end_by(how):
+    if how == 'kill':
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif how == 'stop':
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif how == 'raise':
+        raise ValueError('the data ended')
+    elif how.isdigit():  # another process
+        os.kill(int(how), signal.SIGKILL)
+
+
+def main():
+    role, index, servers, trainers, mode, steps = sys.argv[1:7]
+    index, trainers, steps = int(index), int(trainers), int(steps)
+    ends_at = int(os.environ.get('END_AT', -1))
+    sparse = mode.endswith('sparse')
+    loss = build(sparse, mode.startswith('async'))
+    exe = fluid.Executor(fluid.CPUPlace())
+    if role == 'local':
+        exe.run(fluid.default_startup_program())
+        losses = [exe.run(feed=feed(step, 0, 1, sparse), fetch_list=[loss])[0].item()
+                  for step in range(steps)]
+        print(json.dumps({'losses': losses}), flush=True)
+        return
+    config = fluid.DistributeTranspilerConfig()
+    config.slice_var_up = 'whole' not in mode
+    config.sync_mode = not mode.startswith('async')
+    t = fluid.DistributeTranspiler(config)
+    t.transpile(index, pservers=servers, trainers=trainers, sync_mode=config.sync_mode)
+    if role == 'server':
+        program, startup = t.get_pserver_programs(servers.split(',')[index])
+        exe.run(startup)
+        exe.run(program)
+        print(json.dumps({'served': index}), flush=True)
+        return
+    program = t.get_trainer_program()
+    exe.run(fluid.default_startup_program())
+    losses = []
+    for step in range(steps):
+        if step == ends_at:
+            end_by(os.environ['END_BY'])
+            if os.environ['END_BY'] == 'leave':
+                break
+        losses.append(exe.run(program, feed=feed(step, index, trainers, sparse),
+                              fetch_list=[loss])[0].item())
+    weights = {} if sparse else {name: fluid.global_scope().find_var(name).get_tensor().__array__().tobytes().hex()
+                                 for name in ('b1', 'w2')}
+    exe.close()
+    print(json.dumps({'losses': losses, 'weights': weights}), flush=True)
+
+
+main()
