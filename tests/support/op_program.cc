@@ -81,8 +81,8 @@ OpGradient append_gradient(OpProgram& forward, const Tensors& outputs, uint64_t 
   std::map<std::string, std::string>& wanted = gradient.wanted;
   Draw draw(weight_seed);
   GradMaker maker(*forward.op, [&](const std::string& name) {
-    const auto fed = forward.feeds.find(name);
-    return fed != forward.feeds.end() && is_floating(fed->second.dtype());
+    const Tensor* fed = forward.feeds.find(name);
+    return fed && is_floating(fed->dtype());
   });
   std::vector<OpSpec> made = row.make_grad(maker);
   EXPECT_FALSE(made.empty()) << row.type() << " makes no gradient op";

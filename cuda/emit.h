@@ -1,0 +1,55 @@
+// Pieces of CUDA text that kernels share: element types, loops over shapes, reductions.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cuda/generated.h"
+#include "ops/axis_rows.h"
+#include "ops/loops.h"
+
+namespace trireme::cuda {
+
+// As the text names it: "float", "bool"; empty for float16 and bfloat16.
+std::string type_text(DType dtype);
+// An unsigned type of as many bytes, for kernels that only move elements.
+std::string bits_text(DType dtype);
+// A float32 with all its bits.
+std::string number_text(float value);
+
+// Elements of `shape` one by one, and where each operand stands at element `at`.
+struct Walked {
+  std::string index;             // the type of positions
+  std::string offsets;           // text: `const index o0 = ..., o1 = ...;` from `at`
+  std::vector<int64_t> numbers;  // d.v[first...]
+};
+Walked walked(const Shape& shape, const std::vector<Strides>& operands, size_t first);
+
+// A kernel that runs `body` for each element `at` of `shape`; p.at and o<i> are there.
+Launch pointwise(const Shape& shape, const std::vector<Strides>& operands, const std::string& body,
+                 int addresses, std::vector<int64_t> more = {});
+
+// Folds a tensor of `shape` along `axes`. `load`: text that declares x from the position `e`;
+// `stored`: text that writes `acc` to position `at` of the result.
+struct Fold {
+  std::string acc;      // type of the accumulator
+  std::string start;    // an expression
+  std::string fold;     // an expression of acc and x
+  std::string combine;  // an expression of acc and other
+  std::string load, stored;
+};
+Launch folding(const Shape& shape, const std::vector<int>& axes, const Fold& fold, int addresses);
+
+// One block of threads for each row along an axis: `body` has x0 (where the row begins), step (how
+// far its elements are apart), extent, row, and the threads' `for (j...)` as TR_EACH.
+Launch by_row(const AxisRows& rows, const std::string& body, int addresses,
+              std::vector<int64_t> more = {});
+inline constexpr size_t kRowNumbers = 3;  // d.v[3...] are `more`
+
+// A kernel of the queue out of launches, each with the operands it is given by `addresses`.
+using Addresses = std::function<AddressList(const KernelArgs&)>;
+BoundKernel on_queue(Launch launch, Addresses addresses);
+BoundKernel on_queue(KernelFn run);
+
+}  // namespace trireme::cuda

@@ -1,0 +1,24 @@
+// The lists of this device's kernels, one function a file.
+#pragma once
+
+#include "ir/device_kernels.h"
+
+namespace trireme::cuda {
+
+void add_elementwise(DeviceKernels& kernels);
+void add_fused(DeviceKernels& kernels);
+void add_reductions(DeviceKernels& kernels);
+void add_moves(DeviceKernels& kernels);
+void add_products(DeviceKernels& kernels);
+void add_softmax(DeviceKernels& kernels);
+void add_losses(DeviceKernels& kernels);
+void add_embedding(DeviceKernels& kernels);
+void add_convolution(DeviceKernels& kernels);
+void add_pooling(DeviceKernels& kernels);
+void add_batch_norm(DeviceKernels& kernels);
+void add_order(DeviceKernels& kernels);
+
+// For the row of this type, which the op table must have.
+void add_to(DeviceKernels& kernels, std::string_view type, const char* name, KernelMake make);
+
+}  // namespace trireme::cuda
