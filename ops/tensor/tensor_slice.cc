@@ -174,6 +174,7 @@ void slice_op(Registry& ops, bool strided) {
         return put_kernel(sliced(site, strided), site.in("Input").dtype, site.position("Out@GRAD"),
                           0);
       }))
+      .grad_vjp(linear_gradient({"Input"}))
       .traits({.reads_values = tensors});
   row.sample([strided](Draw& d) {
     OpSample sample{.inputs = {{"Input", {d.uniform({d.size(2, 4), d.size(1, 3), d.size(3, 5)})}}},
@@ -307,6 +308,14 @@ void register_crop_and_pad(Registry& ops) {
             part_at(site.in("X").shape, site.in("Out@GRAD").shape, crop_offsets(site)),
             site.in("X").dtype, site.position("Out@GRAD"), 0);
       }))
+      .grad_vjp([](Vjp& v) {
+        // Its extents may be Y's, which the gradient does not read: those of Out@GRAD are the same.
+        const Expr cut = v.grad("X@GRAD");
+        Exprs operands{{"X", {cut}}, {"Y", {v.in("Out@GRAD")}}};
+        if (const Expr offsets = v.in("Offsets")) operands["Offsets"] = {offsets};
+        v.set("Out@GRAD", 0,
+              emit_op(v.emitter(), "crop", operands, v.op().attrs(), {{"Out", 1}})["Out"][0]);
+      })
       .traits({.reads_values = {"Offsets"}})
       .sample([](Draw& d) {
         const int64_t rows = d.size(2, 4);
@@ -340,6 +349,7 @@ void register_crop_and_pad(Registry& ops) {
         return take_kernel(part_at(grad.shape, site.out("X@GRAD").shape, paddings_before(site)),
                            grad.dtype, site.position("Out@GRAD"));
       }))
+      .grad_vjp(linear_gradient({"X"}, {{"pad_value", 0.0f}}))
       .sample([](Draw& d) {
         return OpSample{
             .inputs = {{"X", {d.uniform(d.shape(2, 2))}}},
