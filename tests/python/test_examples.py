@@ -21,7 +21,7 @@ FLUID = os.path.join(ROOT, 'examples', 'fluid')
 DATA = ['datasets.py', 'made_sets.py']
 PROGRAMS = ['fit_a_line.py', 'gan.py', 'image_classification.py', 'label_semantic_roles.py',
             'machine_translation.py', 'recognize_digits.py', 'recommender_system.py',
-            'rnn_encoder_decoder.py', 'understand_sentiment.py', 'word2vec.py']
+            'rnn_encoder_decoder.py', 'understand_sentiment.py', 'wgan_gp.py', 'word2vec.py']
 QUALITY = re.compile(r'^    (?:(\w+): )?(\w+) at (least|most) ([\d.]+) \(([\d.]+) to ([\d.]+)\)$', re.M)
 
 

