@@ -142,11 +142,11 @@ OpSchema OpSchema::make_grad_row() const {
 bool OpSchema::twice_differentiable() const {
   if (traits_.host || forward_->forward_) return false;
   if (definition_ || vjp_) return true;
-  // What a body reads of the way there moves with the operands, and no gradient goes through it.
-  for (const SlotSpec& slot : forward_->outputs_) {
-    if (slot.intermediate && find_input(slot.name)) return false;
-  }
-  return body_ || (kernels_.empty() && forward_->body_);
+  if (!body_) return kernels_.empty() && forward_->body_;
+  // What the body reads of the way there moves with the operands, and no gradient goes through it.
+  return std::none_of(
+      forward_->outputs_.begin(), forward_->outputs_.end(),
+      [this](const SlotSpec& slot) { return slot.intermediate && find_input(slot.name); });
 }
 
 std::vector<OpSpec> OpSchema::make_grad(GradMaker& maker) const {
