@@ -42,4 +42,6 @@ extern "C" void trireme_add_kernels(trireme::DeviceKernels& kernels) {
   add_pooling(kernels);
   add_batch_norm(kernels);
   add_order(kernels);
+  add_lstm(kernels);
+  add_sequences(kernels);
 }
