@@ -67,9 +67,10 @@ std::string queues_text(const Plan& plan, size_t replayed) {
   std::map<std::string, size_t> host;
   for (const Instruction& one : plan.instructions) {
     const Node& node = plan.graph.nodes[one.node];
-    up += one.runner == Runner::upload;
-    down += one.runner == Runner::download;
-    on_queue += one.runner == Runner::compute;
+    const Transfer transfer = node.schema->trait().transfer;
+    up += transfer == Transfer::upload;
+    down += transfer == Transfer::download;
+    on_queue += one.runner == Runner::compute && transfer == Transfer::none;
     if (one.runner != Runner::host) continue;
     ++host[(node.members.empty() ? node : node.members[0]).schema->type()];
   }
