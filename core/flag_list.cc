@@ -116,6 +116,16 @@ std::vector<FlagRow> flag_rows() {
        "Trireme's own: seconds a trainer waits at a parameter server before that says who waits "
        "for whom; 0 is never.",
        0},
+      {"collective_limit", whole(1800000), honoured,
+       "Trireme's own: milliseconds that a rank waits for the others in one exchange before the "
+       "job "
+       "ends with an error that names them.",
+       1},
+      {"job_token", text(""), honoured,
+       "Trireme's own: a secret of all processes of a job; one with another is refused."},
+      {"plaintext", text("warn"), honoured,
+       "Trireme's own: what is done where processes on other machines are talked to, as nothing is "
+       "encrypted: warn (once), refuse or allow."},
       {"drop_answers", text(""), honoured,
        "Trireme's own, for tests: the share of parameter servers' answers that a trainer throws "
        "away and asks for again, and a seed, as 0.2,7."},
