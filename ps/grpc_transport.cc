@@ -86,8 +86,12 @@ class GrpcChannel final : public PsChannel {
       if (!ended) end();
     }
     std::string end() {
-      ended = true;
       context.TryCancel();
+      return end_as_is();
+    }
+    // After a failed call: as the other end has ended it.
+    std::string end_as_is() {
+      ended = true;
       const grpc::Status status = stream->Finish();
       refused = status.error_code() == grpc::StatusCode::PERMISSION_DENIED;
       const std::string why = status.error_message();
@@ -99,7 +103,7 @@ class GrpcChannel final : public PsChannel {
   };
 
   bool broken(std::string* why) {
-    *why = asking_ ? asking_->end() : "nothing was asked";
+    *why = asking_ ? asking_->end_as_is() : "nothing was asked";
     const bool refused = asking_ && asking_->refused;
     asking_.reset();
     if (refused) {

@@ -259,8 +259,13 @@ void PsServer::save(const PsMessage& request) const {
   if (!value || !value->initialized()) {
     throw Error(cat("this server has no variable ", request.name, " to save"));
   }
+  Variable named = *value;  // without the room for rows that have no number yet
+  if (named.kind() == Kind::rows) {
+    SelectedRows& rows = named.rows();
+    rows.value = rows.value.slice_rows(0, static_cast<int64_t>(rows.rows.size()));
+  }
   AtomicFile file(request.path);
-  write_variable(file, *value, request.name);
+  write_variable(file, named, request.name);
   file.commit();
 }
 

@@ -18,11 +18,11 @@ STEPS, BATCH = 300, 256
 
 
 def clicks(draw, count):
-    """(users, advertisements, clicked): every user and every advertisement has a taste of two numbers."""
+    """(users, advertisements, clicked): some users click more than others, some advertisements are better."""
     rule = np.random.RandomState(7)
-    taste, kind = rule.normal(0, 1.5, (USERS, 2)), rule.normal(0, 1.5, (ADS, 2))
+    eager, good = rule.normal(0, 1.5, USERS), rule.normal(0, 1.5, ADS)
     users, ads = draw.randint(0, USERS, count), draw.randint(0, ADS, count)
-    chance = 1 / (1 + np.exp(-(taste[users] * kind[ads]).sum(1)))
+    chance = 1 / (1 + np.exp(-(eager[users] + good[ads])))
     return (users.reshape(-1, 1).astype('int64'), ads.reshape(-1, 1).astype('int64') + USERS,
             (draw.uniform(size=count) < chance).reshape(-1, 1).astype('int64'))
 
