@@ -85,7 +85,10 @@ def to_tensor(*args, **kwargs):
 
 
 def __getattr__(name):
-    if name in ('vision', 'text', 'distributed', 'jit', 'amp', 'Model', 'io', 'metric',
+    if name == 'distributed':
+        from importlib import import_module
+        return import_module('paddle.distributed')
+    if name in ('vision', 'text', 'jit', 'amp', 'Model', 'io', 'metric',
                 'inference', 'incubate', 'hapi', 'distribution', 'sparse', 'linalg', 'fft'):
         raise NotImplementedError(f'paddle.{name} is not built yet in Trireme')
     raise AttributeError(f'module paddle has no attribute {name!r}')
