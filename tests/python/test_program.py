@@ -216,7 +216,7 @@ def test_dynamic_mode_says_that_there_is_none():
     with pytest.raises(NotImplementedError, match='Trireme runs static programs only'):
         with fluid.dygraph.guard():
             pass
-    for use in (lambda: fluid.dygraph.to_variable(np.zeros(1)), lambda: fluid.dygraph.Layer,
+    for use in (lambda: fluid.dygraph.to_variable(np.zeros(1)), fluid.dygraph.Layer,
                 fluid.enable_dygraph, lambda: fluid.dygraph.nn.Linear):
         with pytest.raises(NotImplementedError, match='static programs only'):
             use()

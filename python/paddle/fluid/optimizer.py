@@ -7,6 +7,7 @@ from _trireme import (AdadeltaOptimizer, AdagradOptimizer, AdamaxOptimizer, Adam
                       LarsMomentumOptimizer, LookaheadOptimizer, MomentumOptimizer, Optimizer,
                       RecomputeOptimizer, RMSPropOptimizer, SGDOptimizer)
 
+from . import regularizer
 from .compiler import not_built
 
 __all__ = ['Optimizer', 'SGD', 'Momentum', 'Adagrad', 'Adam', 'Adamax', 'Dpsgd', 'DecayedAdagrad', 'Ftrl',
@@ -16,6 +17,9 @@ __all__ = ['Optimizer', 'SGD', 'Momentum', 'Adagrad', 'Adam', 'Adamax', 'Dpsgd',
            'LarsMomentumOptimizer', 'LambOptimizer', 'ExponentialMovingAverage',
            'PipelineOptimizer', 'LookaheadOptimizer', 'RecomputeOptimizer',
            'DGCMomentumOptimizer']
+
+
+append_regularization_ops = regularizer.append_regularization_ops  # where programs look for it
 
 
 class _Swapped:
