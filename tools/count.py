@@ -8,9 +8,7 @@
 What the C++ tests have shown is read from what they print; they are run for it where the last run of
 `make test` is older than they are.
 """
-import dis
 import importlib
-import inspect
 import os
 import re
 import subprocess
@@ -19,6 +17,7 @@ import textwrap
 import xml.etree.ElementTree as xml
 
 import _trireme as _C
+from paddle.doctor.names import is_of_use, named
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, 'build', 'release')
@@ -39,14 +38,6 @@ def public_names():
     return lists
 
 
-def only_raises(thing):
-    """Whether a call can do nothing but raise: its code has no way to return."""
-    call = inspect.unwrap(thing.__init__ if inspect.isclass(thing) else thing)
-    code = getattr(call, '__code__', None)
-    ways_out = ('RETURN_VALUE', 'RETURN_CONST', 'YIELD_VALUE')
-    return code is not None and not any(step.opname in ways_out for step in dis.get_instructions(code))
-
-
 def served(module, name):
     """Whether a name is there and is of use."""
     try:
@@ -56,29 +47,11 @@ def served(module, name):
     return is_of_use(thing)
 
 
-def is_of_use(thing):
-    return not (callable(thing) and only_raises(thing))
-
-
 def used_names():
     """(a name from paddle on, how often it is used) of tests/python/used_names.tsv."""
     lines = open(os.path.join(ROOT, 'tests', 'python', 'used_names.tsv')).read().splitlines()
     pairs = [line.split('\t') for line in lines if not line.startswith('#')]
     return [(name, int(uses)) for name, uses in pairs]
-
-
-def named(name):
-    """What a dotted name stands for: modules as far as they go, attributes from there."""
-    parts = name.split('.')
-    thing = importlib.import_module(parts[0])
-    for i, part in enumerate(parts[1:], 2):
-        try:
-            thing = getattr(thing, part)
-        except AttributeError:
-            if not inspect.ismodule(thing):
-                raise
-            thing = importlib.import_module('.'.join(parts[:i]))
-    return thing
 
 
 def name_is_served(name):

@@ -76,7 +76,7 @@ def empty_var_name():
     return '@EMPTY@'
 
 
-kEmptyVarName, kTempVarName = empty_var_name, lambda: '@TEMP@'  # noqa: E731
+kEmptyVarName, kTempVarName = empty_var_name, lambda: '@TEMP@'
 
 
 def size_of_dtype(dtype):
