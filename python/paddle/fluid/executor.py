@@ -10,7 +10,6 @@ import numpy
 import _trireme as _C
 from _trireme import global_scope
 
-from ..reader import buffered
 from . import core
 from .compiler import CompiledProgram
 from .framework import (Operator, Program, Variable, _get_paddle_place, _schedules,
@@ -324,7 +323,7 @@ class Executor:
         watched = dict(fetch_handler.var_dict) if fetch_handler is not None else {}
         began = looked = time.monotonic()
         count = 0
-        for count, feed in enumerate(buffered(lambda: dataset._batches(thread), 8)(), 1):
+        for count, feed in enumerate(dataset._batches(thread), 1):
             values = self.run(program, feed=feed, fetch_list=fetch_list + list(watched.values()),
                               scope=scope, return_numpy=False)
             if fetch_list and count % print_period == 0:

@@ -3,7 +3,8 @@ import contextlib
 
 import _trireme as _C
 from _trireme import (AdadeltaOptimizer, AdagradOptimizer, AdamaxOptimizer, AdamOptimizer,
-                      DecayedAdagradOptimizer, DpsgdOptimizer, FtrlOptimizer, LambOptimizer,
+                      DecayedAdagradOptimizer, DpsgdOptimizer, FtrlOptimizer,
+                      GradientMergeOptimizer, LambOptimizer,
                       LarsMomentumOptimizer, LookaheadOptimizer, MomentumOptimizer, Optimizer,
                       RecomputeOptimizer, RMSPropOptimizer, SGDOptimizer)
 
@@ -16,7 +17,7 @@ __all__ = ['Optimizer', 'SGD', 'Momentum', 'Adagrad', 'Adam', 'Adamax', 'Dpsgd',
            'FtrlOptimizer', 'Adadelta', 'AdadeltaOptimizer', 'ModelAverage', 'LarsMomentum',
            'LarsMomentumOptimizer', 'LambOptimizer', 'ExponentialMovingAverage',
            'PipelineOptimizer', 'LookaheadOptimizer', 'RecomputeOptimizer',
-           'DGCMomentumOptimizer']
+           'DGCMomentumOptimizer', 'GradientMergeOptimizer']
 
 
 append_regularization_ops = regularizer.append_regularization_ops  # where programs look for it
@@ -58,6 +59,7 @@ RMSProp = RMSPropOptimizer
 LarsMomentum = LarsMomentumOptimizer
 Lamb = LambOptimizer
 
-PipelineOptimizer = not_built('optimizer.PipelineOptimizer', 'train on one place')
-DGCMomentumOptimizer = not_built('optimizer.DGCMomentumOptimizer', 'use Momentum')
-GradientMergeOptimizer = not_built('optimizer.GradientMergeOptimizer', 'use a larger batch')
+PipelineOptimizer = not_built('optimizer.PipelineOptimizer', 'its sections would wait for each other on one machine; train on '
+                              'one place, or on several with CompiledProgram.with_data_parallel')
+DGCMomentumOptimizer = not_built('optimizer.DGCMomentumOptimizer', 'it sends the largest gradients only, between GPUs of '
+                                 'several processes; use Momentum, which trains to the same place with all of them')
