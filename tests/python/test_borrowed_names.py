@@ -271,3 +271,49 @@ def test_a_block_is_drawn(tmp_path, capsys):
     fluid.debugger.pprint_program_codes(main.desc)
     assert 'elementwise_add' in capsys.readouterr().out
     assert 'cluster_main' in str(fluid.net_drawer.draw_graph(startup, main))
+
+
+def test_the_distributed_table_is_found():
+    from paddle.fluid import distribute_lookup_table as tables
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup):
+        ids = fluid.layers.data('ids', [1], dtype='int64')
+        rows = fluid.layers.embedding(ids, [10, 4], is_sparse=True, is_distributed=True, param_attr='table')
+        fluid.layers.embedding(ids, [10, 4], param_attr='other')
+    assert tables.find_distributed_lookup_table(main) == 'table'
+    assert tables.find_distributed_lookup_table_inputs(main, 'table')[0].name == 'ids'
+    assert tables.find_distributed_lookup_table_outputs(main, 'table')[0].name == rows.name
+    assert tables.find_distributed_lookup_table(fluid.Program()) is None
+    with fluid.program_guard(main, startup):
+        fluid.layers.embedding(ids, [10, 4], is_distributed=True, param_attr='second')
+    with pytest.raises(RuntimeError, match='table, second'):
+        tables.find_distributed_lookup_table(main)
+
+
+def test_readers_of_arrays_and_files(tmp_path):
+    (tmp_path / 'lines').write_text('a\nb\n')
+    assert list(paddle.reader.creator.np_array(np.arange(3))()) == [0, 1, 2]
+    assert list(paddle.reader.creator.text_file(str(tmp_path / 'lines'))()) == ['a', 'b']
+
+
+@pytest.mark.parametrize('use', [
+    lambda: paddle.reader.creator.recordio('x'), lambda: paddle.dataset.common.convert('x', None, 1, 'y'),
+    lambda: fluid.layers.io.open_files(['x']), lambda: fluid.layers.io.batch(None, 3)])
+def test_what_is_no_more_says_what_to_use(use):
+    with pytest.raises(NotImplementedError, match='use|Use|read them'):
+        use()
+
+
+def test_smaller_names_do_what_they_did():
+    from paddle.fluid.layer_helper_base import LayerHelperBase
+    from paddle.fluid.recordio_writer import convert_reader_to_recordio_file
+    assert LayerHelperBase('mine', 'fc').name == 'mine'
+    main, startup, out, _ = small_net()
+    fluid.transpiler.InferenceTranspiler().transpile(main, fluid.CPUPlace())
+    assert [op.type for op in main.global_block().ops] == ['mul', 'elementwise_add', 'mean']
+    with pytest.raises(TypeError, match='Program'):
+        fluid.transpiler.InferenceTranspiler().transpile(3, fluid.CPUPlace())
+    from paddle.fluid.layers import ops, tensor
+    assert tensor.Variable is fluid.framework.Variable and ops._scale is fluid.layers.scale
+    with pytest.raises(NotImplementedError, match='RecordIO'):
+        convert_reader_to_recordio_file('x', None)

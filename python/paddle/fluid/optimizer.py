@@ -46,6 +46,11 @@ class ExponentialMovingAverage(_Swapped, _C.ExponentialMovingAverage):
     """ema = decay * ema + (1 - decay) * parameter; update() appends that to the program."""
 
 
+def _load(self, state_dict):
+    raise NotImplementedError('RecomputeOptimizer.load: an optimizer\'s state is in the scope; use fluid.load')
+
+
+RecomputeOptimizer.load = _load
 SGD = SGDOptimizer
 Momentum = MomentumOptimizer
 Adagrad = AdagradOptimizer

@@ -5,7 +5,7 @@ from ... import layers
 from ...layer_helper import LayerHelper
 
 __all__ = ['fused_elemwise_activation', 'fused_embedding_seq_pool', 'partial_concat', 'partial_sum',
-           'shuffle_batch', 'ctr_metric_bundle', 'multiclass_nms2', 'tdm_child']
+           'shuffle_batch', 'ctr_metric_bundle', 'multiclass_nms2', 'tdm_child', 'index_sample']
 
 _BINARY = {'elementwise_add': layers.elementwise_add, 'elementwise_mul': layers.elementwise_mul}
 _UNARY = ('scale', 'relu', 'tanh', 'sigmoid', 'gelu')
@@ -96,10 +96,16 @@ def tdm_child(x, node_nums, child_nums, param_attr=None, dtype='int32'):
     return layers.reshape(layers.cast(children, dtype), shape), layers.reshape(leaves, shape)
 
 
+def index_sample(x, index):
+    """[rows, n]: of each row of x the columns that the row of index names."""
+    return layers.index_sample(x, index)
+
+
 def ctr_metric_bundle(input, label):
     """Running sums, kept between steps: squared error, absolute error, predictions, sigmoids, positives, samples."""
     assert tuple(input.shape) == tuple(label.shape), 'input and label must have one shape'
     sums = [layers.create_global_var([1], 0.0, 'float32', persistable=True) for _ in range(6)]
+    label = label if label.dtype == input.dtype else layers.cast(label, input.dtype)
     difference = layers.elementwise_sub(input, label)
     ones = layers.fill_constant_batch_size_like(label, [-1, 1], 'float32', 1.0)
     terms = [layers.reduce_sum(layers.square(difference)), layers.reduce_sum(layers.abs(difference)),
