@@ -52,5 +52,6 @@ PYBIND11_MODULE(_trireme, m) {
   bind_optimizers_around(m);
   bind_mixed_precision(m);
   bind_io(m);
+  bind_datasets(m);
   bind_transpilers(m);
 }

@@ -9,7 +9,7 @@ from .version import full_version as __version__
 from .version import trireme_version
 from . import fluid, version
 from .batch import batch
-from . import dataset, device, nn, optimizer, reader, regularizer, static, tensor, utils
+from . import compat, dataset, device, framework, nn, optimizer, reader, regularizer, static, tensor, utils
 from .fluid import framework as _framework
 from .fluid.core import CPUPlace, CUDAPinnedPlace, CUDAPlace, VarType as _VarType
 from .fluid.framework import get_flags, set_flags, require_version as _require_version
