@@ -78,6 +78,7 @@ void register_priors(Registry& ops);
 void register_box_codes(Registry& ops);
 void register_nms_ops(Registry& ops);
 void register_match(Registry& ops);
+void register_addmm(Registry& ops);
 void register_roi_weights(Registry& ops);
 void register_roi_pool(Registry& ops);
 void register_grid(Registry& ops);
@@ -187,6 +188,7 @@ void register_all_ops(Registry& ops) {
   register_box_codes(ops);
   register_nms_ops(ops);
   register_match(ops);
+  register_addmm(ops);
   register_roi_weights(ops);
   register_roi_pool(ops);
   register_grid(ops);

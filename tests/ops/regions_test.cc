@@ -151,6 +151,13 @@ TEST(CropTensor, ExtentsAndOffsetsFromTensors) {
   EXPECT_THAT(numbers(listed.at("Out")[0]), ElementsAre(7, 11));
 }
 
+TEST(Addmm, ARowAddedToAProduct) {
+  const Tensor x = floats({2, 1}, {1, 2}), y = floats({1, 2}, {3, 4});
+  EXPECT_THAT(numbers(run_op("addmm", {{"Input", floats({1, 2}, {10, 20})}, {"X", x}, {"Y", y}},
+                             {{"Alpha", 2.0f}, {"Beta", .5f}})),
+              ElementsAre(11, 18, 17, 26));
+}
+
 TEST(RandomCrop, APartOfEveryInstance) {
   const Tensors out = run_op({.type = "random_crop",
                               .inputs = {{"X", {counted({2, 3, 3})}}, {"Seed", {longs({1}, {7})}}},
@@ -185,6 +192,7 @@ TEST(Regions, WrongUsesAreNamed) {
       spoiled("trilinear_interp", {{"X", {flat}}}, {}, "X has shape [3, 3]"),
       spoiled("max_pool3d_with_index", {{"X", {flat}}}, {}, "X has 2 dimensions"),
       spoiled("crop_tensor", {}, {{"offsets", RegionInts{1}}}, "offsets has 1 numbers"),
+      spoiled("addmm", {{"Input", {all_of({2, 4}, 1)}}}, {}, "Input has shape [2, 4]"),
       spoiled("random_crop", {}, {{"shape", RegionInts{9}}}, "shape is [9]"),
   });
 }

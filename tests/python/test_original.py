@@ -141,8 +141,7 @@ def test_deformable_convolutions_do_not_depend_on_steps():
     arrays, _ = RECORDS['deformable_conv_steps']
     ours, _ = replay.run_recorded('deformable_conv_steps', RECORDS['deformable_conv_steps'])
     by_one, by_two, by_many = (arrays[f'out/{i}'][0] for i in range(3))
-    assert excess(by_two[0], by_one[0]) < 1 and excess(by_two[1], by_one[1]) > 1000
-    assert excess(by_many, by_one) > 1000
+    assert excess(by_two, by_one) > 1000 and excess(by_many, by_one) > 1000
     assert all(excess(ours[f'out/{i}'][0], by_one) < 1 for i in range(3))
 
 

@@ -3,7 +3,6 @@ import _trireme as _C
 
 from ..layer_helper import LayerHelper
 from .apply import one
-from .elementwise import elementwise_add
 
 __all__ = ['continuous_value_model', 'filter_by_instag', 'hash', 'add_position_encoding', 'sequence_scatter',
            'lod_append', 'mean_iou', 'center_loss', 'addmm', 'randperm']
@@ -70,8 +69,7 @@ def center_loss(input, label, num_classes, alpha, param_attr, update_center=True
 
 def addmm(input, x, y, alpha=1.0, beta=1.0, name=None):
     """beta * input + alpha * (the matrix product of x and y)."""
-    product = _C.matmul(x, y, alpha=float(alpha))
-    return elementwise_add(product, _C.scale(input, scale=float(beta)), name=name)
+    return one('addmm', {'Input': input, 'X': x, 'Y': y}, {'Alpha': float(alpha), 'Beta': float(beta)}, name)
 
 
 def randperm(n, out=None, dtype='int64', device=None, stop_gradient=True, seed=0):
