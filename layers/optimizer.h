@@ -218,16 +218,21 @@ struct AdamOptions {
   double epsilon = 1e-8;
   bool lazy_mode = false;         // a sparse gradient moves only its rows
   bool corrects_epsilon = false;  // 2.x multiplies epsilon by sqrt(1 - beta2^step)
+  // AdamW: before each step parameters shrink by this part of the learning rate; those it is asked of.
+  double decoupled_decay = 0;
+  std::function<bool(const Var&)> decays = {};  // empty: all
 };
 class Adam final : public Optimizer {
  public:
-  explicit Adam(const Hyper& learning_rate = 0.001, const AdamOptions& adam = {},
+  explicit Adam(const Hyper& learning_rate = 0.001, AdamOptions adam = {},
                 OptimizerOptions options = {})
-      : Optimizer("adam", learning_rate, std::move(options)), adam_(adam) {}
+      : Optimizer("adam", learning_rate, std::move(options)), adam_(std::move(adam)) {}
   void create_accumulators(Block& block, const std::vector<Var*>& params) override;
   Op& append_optimize_op(Block& block, Var& param, Var& grad) override;
 
  private:
+  void append_decay(Block& block, Var& param);
+
   AdamOptions adam_;
 };
 

@@ -9,12 +9,15 @@ from .version import full_version as __version__
 from .version import trireme_version
 from . import fluid, version
 from .batch import batch
-from . import dataset, device, nn, optimizer, reader, regularizer, static, tensor, utils
+from . import tensor  # first: it gives variables their methods
+from . import (amp, dataset, device, inference, io, linalg, metric, nn, optimizer, reader, regularizer, static,
+               utils)
 from .fluid import framework as _framework
 from .fluid.core import CPUPlace, CUDAPinnedPlace, CUDAPlace, VarType as _VarType
 from .fluid.framework import get_flags, set_flags, require_version as _require_version
 from .fluid.framework import Variable
 from .fluid.param_attr import ParamAttr
+from .saving import load, save
 from .tensor import *
 
 bool = _VarType.BOOL
@@ -80,12 +83,8 @@ def grad(*args, **kwargs):
     raise NotImplementedError('paddle.grad needs dynamic mode: use paddle.static.gradients')
 
 
-def to_tensor(*args, **kwargs):
-    raise NotImplementedError('paddle.to_tensor needs dynamic mode: feed arrays to Executor.run')
-
-
 def __getattr__(name):
-    if name in ('vision', 'text', 'distributed', 'jit', 'amp', 'Model', 'io', 'metric',
-                'inference', 'incubate', 'hapi', 'distribution', 'sparse', 'linalg', 'fft'):
+    if name in ('vision', 'text', 'distributed', 'jit', 'Model', 'incubate', 'hapi', 'distribution', 'sparse',
+                'fft', 'signal'):
         raise NotImplementedError(f'paddle.{name} is not built yet in Trireme')
     raise AttributeError(f'module paddle has no attribute {name!r}')

@@ -9,6 +9,9 @@ from .math import *
 from .random import *
 from .search import *
 from .stat import *
+from .methods import add_methods as _add_methods
 
 _PARTS = (attribute, creation, linalg, logic, manipulation, math, random, search, stat)
 __all__ = [name for part in _PARTS for name in part.__all__]
+
+_add_methods()

@@ -1,4 +1,5 @@
 """Functions of 2.4 that make variables out of numbers."""
+import math
 import numbers as _numbers
 
 import numpy
@@ -77,19 +78,25 @@ def arange(start=0, end=None, step=1, dtype=None, name=None):
         start, end = 0, start
     if dtype is None:
         dtype = 'int64' if all(map(_whole, (start, end, step))) else _C.get_default_dtype()
-    return _layers.range(start, end, step, dtype, name)
+    out = _layers.range(start, end, step, dtype, name)
+    if not any(isinstance(bound, _C.Variable) for bound in (start, end, step)):
+        out.desc.set_shape([max(0, math.ceil((end - start) / step))])
+    return out
 
 
 @static_style
 def linspace(start, stop, num, dtype=None, name=None):
     """num numbers, evenly from start to stop."""
-    return _layers.linspace(start, stop, num, 'float32' if dtype is None else dtype)
+    out = _layers.linspace(start, stop, num, 'float32' if dtype is None else dtype)
+    if not isinstance(num, _C.Variable):
+        out.desc.set_shape([num])
+    return out
 
 
 @static_style
 def logspace(start, stop, num, base=10.0, dtype=None, name=None):
     """base to the power of num numbers, evenly from start to stop."""
-    powers = _layers.linspace(start, stop, num, 'float32' if dtype is None else dtype)
+    powers = linspace(start, stop, num, dtype)
     return one('exp', {'X': _C.scale(powers, float(numpy.log(base)))}, {}, name, 'logspace')
 
 
@@ -138,20 +145,31 @@ def triu_indices(row, col=None, offset=0, dtype='int64'):
 def diag(x, offset=0, padding_value=0, name=None):
     """The diagonal of a matrix, or a matrix with a vector on its diagonal and padding_value elsewhere."""
     if len(x.shape) == 1:
-        out = _layers.diag_embed(x, offset)
-        if padding_value == 0:
-            return out
-        elsewhere = _C.scale(_layers.diag_embed(_C.ones_like(x), offset), -1.0, 1.0)
-        elsewhere.stop_gradient = True
-        return _C.elementwise('elementwise_add', out, _C.scale(elsewhere, float(padding_value)), -1, None, name)
+        return _with_diagonal(x, offset, padding_value, name)
     from .linalg import diagonal
     return diagonal(x, offset)
+
+
+def _with_diagonal(x, offset, padding_value, name):
+    """The vector times a matrix of ones on the diagonal, which has a gradient."""
+    if x.shape[0] < 0:
+        raise ValueError(f'diag: the length of {x.name} must be known')
+    mask = numpy.eye(x.shape[0] + abs(offset), k=offset, dtype='float32')
+    rows = mask[:x.shape[0]] if offset > 0 else mask[-x.shape[0]:]
+    out = _C.elementwise('elementwise_mul', _C.unsqueeze(x, [1]), _C.cast(_C.assign(rows), x.dtype), -1, None, None)
+    if offset:
+        out = one('pad', {'X': out}, {'paddings': [0, offset, 0, 0] if offset > 0 else [-offset, 0, 0, 0],
+                                      'pad_value': 0.0})
+    if padding_value:
+        elsewhere = _C.cast(_C.assign(float(padding_value) * (1 - mask)), x.dtype)
+        out = _C.elementwise('elementwise_add', out, elsewhere, -1, None, name)
+    return out
 
 
 @static_style
 def diagflat(x, offset=0, name=None):
     """A matrix with all of x on a diagonal."""
-    return _layers.diag_embed(_C.reshape(x, [-1]) if len(x.shape) != 1 else x, offset)
+    return _with_diagonal(_C.reshape(x, [-1]) if len(x.shape) != 1 else x, offset, 0, name)
 
 
 @static_style

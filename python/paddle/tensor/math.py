@@ -378,7 +378,8 @@ def logsumexp(x, axis=None, keepdim=False, name=None):
 def cumsum(x, axis=None, dtype=None, name=None):
     """Sums from the start up to each element; axis None: of all elements in a row."""
     x = x if dtype is None else _C.cast(x, dtype)
-    return one('cumsum', {'X': x}, {'flatten': True} if axis is None else {'axis': axis}, name)
+    x, axis = (_C.reshape(x, [-1]), 0) if axis is None else (x, axis)
+    return one('cumsum', {'X': x}, {'axis': axis}, name)
 
 
 @static_style
@@ -417,7 +418,7 @@ def kron(x, y, name=None):
 @static_style
 def trace(x, offset=0, axis1=0, axis2=1, name=None):
     """The sum of a diagonal."""
-    return one('trace', {'Input': x}, {'offset': offset, 'axis1': axis1, 'axis2': axis2}, name)
+    return one('trace', {'Input': x}, {'offset': offset, 'dim1': axis1, 'dim2': axis2}, name)
 
 
 def broadcast_shape(x_shape, y_shape):

@@ -73,7 +73,7 @@ def _kept(out, x, axis, at, keepdim):
 @static_style
 def median(x, axis=None, keepdim=False, name=None):
     """The middle element; the mean of two where the number is even."""
-    return quantile(x, 0.5, axis, keepdim)
+    return _between(x, 0.5, axis, keepdim)
 
 
 @static_style
@@ -85,6 +85,10 @@ def quantile(x, q, axis=None, keepdim=False):
         raise NotImplementedError('quantile over several dimensions is not built: flatten them first')
     if not 0 <= q <= 1:
         raise ValueError(f'quantile: q must be between 0 and 1, got {q}')
+    return _between(_C.cast(x, 'float64'), q, axis, keepdim)
+
+
+def _between(x, q, axis, keepdim):
     ordered, at, count = _in_order(x, axis)
     place = q * (count - 1)
     low = int(place)

@@ -97,9 +97,10 @@ def cross_entropy(input, label, weight=None, ignore_index=-100, reduction='mean'
             raise ValueError(f'cross_entropy: {weight.shape[0]} weights for {input.shape[axis]} classes')
         weights = _weights_of(label, weight, valid)
         loss = multiply(loss, weights)
-    elif reduction == 'mean':
+    elif ignore_index >= 0:
         weights = _C.cast(valid, loss.dtype)
-    if reduction == 'mean':
+    # The default, -100, is no index: labels of -100 lose nothing, and count in the mean.
+    if reduction == 'mean' and (weight is not None or ignore_index >= 0):
         return _weighted_mean(loss, weights)
     return reduced(_C.squeeze(loss, [axis]) if flat and reduction == 'none' else loss, reduction)
 
@@ -160,9 +161,11 @@ def binary_cross_entropy(input, label, weight=None, reduction='mean', name=None)
 @static_style
 def binary_cross_entropy_with_logits(logit, label, weight=None, reduction='mean', pos_weight=None, name=None):
     """binary_cross_entropy of sigmoid(logit), computed without its rounding; pos_weight: of label 1."""
-    loss = one('sigmoid_cross_entropy_with_logits', {'X': logit, 'Label': label}, {})
-    if pos_weight is not None:
-        loss = multiply(loss, _C.scale(multiply(label, _C.scale(pos_weight, 1.0, -1.0)), 1.0, 1.0))
+    if pos_weight is None:
+        loss = one('sigmoid_cross_entropy_with_logits', {'X': logit, 'Label': label}, {})
+    else:  # label * pos_weight * -log(sigmoid) + (1 - label) * -log(1 - sigmoid), put together
+        of_one = _C.scale(multiply(label, _C.scale(pos_weight, 1.0, -1.0)), 1.0, 1.0)
+        loss = subtract(multiply(_C.scale(label, -1.0, 1.0), logit), multiply(of_one, one('logsigmoid', {'X': logit})))
     return reduced(loss if weight is None else multiply(loss, weight), reduction)
 
 

@@ -28,10 +28,8 @@ class _BatchNorm(Layer):
                              f'{" or ".join(self._formats)}')
         self._num_features, self._momentum, self._epsilon = count, momentum, epsilon
         self._data_format, self._use_global_stats, self._name = data_format, use_global_stats, name
-        ones = Constant(1.0)
-        # An attribute of False: ones and zeros that nobody trains.
-        self.weight = self.create_parameter([count], _or_frozen(weight_attr, ones), default_initializer=ones)
-        self.bias = self.create_parameter([count], _or_frozen(bias_attr, Constant(0.0)), is_bias=True)
+        self.weight = self.create_parameter([count], weight_attr, default_initializer=Constant(1.0))
+        self.bias = self.create_parameter([count], bias_attr, is_bias=True)
         for key, own, value in (('_mean', mean_name, 0.0), ('_variance', variance_name, 1.0)):
             moving = self.create_parameter([count], ParamAttr(name=own, initializer=Constant(value), trainable=False,
                                                               do_model_average=averaged))
@@ -47,10 +45,6 @@ class _BatchNorm(Layer):
 
     def extra_repr(self):
         return f'num_features={self._num_features}, momentum={self._momentum}, epsilon={self._epsilon}'
-
-
-def _or_frozen(attr, initializer):
-    return ParamAttr(initializer=initializer, trainable=False) if attr is False else attr
 
 
 class BatchNorm1D(_BatchNorm):
@@ -147,9 +141,10 @@ class GroupNorm(Layer):
         if num_channels % num_groups:
             raise ValueError(f'GroupNorm: {num_channels} channels cannot be cut into {num_groups} groups')
         self._groups, self._epsilon, self._data_format, self._name = num_groups, epsilon, data_format, name
-        ones = Constant(1.0)
-        self.weight = self.create_parameter([num_channels], _or_frozen(weight_attr, ones), default_initializer=ones)
-        self.bias = self.create_parameter([num_channels], _or_frozen(bias_attr, Constant(0.0)), is_bias=True)
+        # An attribute of False: ones or zeros that nobody trains.
+        self.weight = self.create_parameter([num_channels], weight_attr or None, default_initializer=Constant(1.0))
+        self.bias = self.create_parameter([num_channels], bias_attr or None, is_bias=True)
+        self.weight.stop_gradient, self.bias.stop_gradient = weight_attr is False, bias_attr is False
 
     def forward(self, input):
         return group_norm(input, self._groups, self._epsilon, self.weight, self.bias, self._data_format, self._name)
