@@ -123,16 +123,19 @@ def _fresh():
         yield main, startup
 
 
+def _read_by_ops(program):
+    """Names; 2.6.2 keeps the weights of a recurrent layer once more in a row, which no op reads."""
+    return {name for block in program.blocks for op in block.ops for name in op.input_arg_names}
+
+
 def _start(c, main, scope, known):
     """Parameters to set: drawn around what the startup program gave where that is a constant.
 
     known: those of a record, which are taken as they are. Returns values, and the constants.
     """
     values, constants = {}, {}
-    # 2.6.2 keeps the weights of a recurrent layer once more in a row, which no op reads.
-    read = {name for block in main.blocks for op in block.ops for name in op.input_arg_names}
     for parameter in sorted(main.all_parameters(), key=lambda p: p.name):
-        if LATER and parameter.name not in read:
+        if LATER and parameter.name not in _read_by_ops(main):
             continue
         started = np.array(scope.find_var(parameter.name).get_tensor())
         flat = started.reshape(-1)
@@ -228,7 +231,8 @@ def _train(c, exe, main, outs, arrays):
     for i in range(len(outs)):
         arrays['loss/%d' % i] = np.concatenate([np.asarray(r[i]).reshape(1, -1) for r in results])
     scope = fluid.global_scope()
-    for name in [p.name for p in main.all_parameters()] + c.states:
+    kept = [p.name for p in main.all_parameters() if not LATER or p.name in _read_by_ops(main)]
+    for name in kept + c.states:
         arrays['final/' + name] = np.array(scope.find_var(name).get_tensor())
     if c.after:
         for name, value in c.after(exe).items():

@@ -55,6 +55,7 @@ CONTRADICTIONS = {
     'adam_sparse': 'A sparse step is the dense step',
     'adam_lazy_sparse': 'A sparse step is the dense step',
     'dynamic_decode_with_length': 'Lengths of decoded beams',
+    'f_bce_pos_weight': 'pos_weight weighs all of label 1',
     'two_places_uneven': 'An uneven batch counts every sample once',
     'two_places_batch_norm': 'Moving statistics are averaged over places',
 }

@@ -137,6 +137,17 @@ def test_slices_backwards_are_numpys():
     assert not np.array_equal(arrays['out/0'][0], wanted)
 
 
+def test_pos_weight_weighs_all_of_label_one():
+    arrays, _ = RECORDS['f_bce_pos_weight']
+    ours, _ = replay.run_recorded('f_bce_pos_weight', RECORDS['f_bce_pos_weight'])
+    logit, label, weight = (arrays[f'feed/in{i}'][0].astype('float64') for i in range(3))
+    wanted = weight * label * np.logaddexp(0, -logit) + (1 - label) * np.logaddexp(0, logit)
+    assert excess(ours['out/1'][0], wanted) < 1
+    positive = logit > 0
+    assert excess(arrays['out/1'][0][positive], wanted[positive]) < 1
+    assert excess(arrays['out/1'][0], wanted) > 100
+
+
 def test_lengths_of_beams_are_those_of_their_words():
     ours, _ = replay.run_recorded('dynamic_decode_with_length', RECORDS['dynamic_decode_with_length'])
     words, end = ours['out/0'][0], 0  # [time, batch, beam]

@@ -35,8 +35,15 @@ def f_kl_div_batchmean(c):
 def f_bce_weighted(c):
     x, y, w = c.x([4, 3], 0.1, 0.9), c.x([4, 3], 0.1, 0.8, grad=False), c.x([4, 3], 0.5, 2.0, grad=False)
     return (F.binary_cross_entropy(x, y, weight=w), nn.BCELoss(weight=w, reduction='sum')(x, y),
-            F.binary_cross_entropy_with_logits(x, y, weight=w, pos_weight=c.x([3], 0.5, 2.0, fixed=True, grad=False)),
-            nn.BCEWithLogitsLoss(reduction='none')(x, y))
+            nn.BCEWithLogitsLoss(weight=w, reduction='none')(x, y))
+
+
+@case
+def f_bce_pos_weight(c):
+    x, y = c.x([4, 3], -2.0, 2.0), c.given(np.array([[1, 0, 1], [0, 0, 1]] * 2, 'float32'))
+    pos_weight = c.x([3], 0.5, 2.0, fixed=True, grad=False)
+    return (F.binary_cross_entropy_with_logits(x, y, pos_weight=pos_weight),
+            F.binary_cross_entropy_with_logits(x, y, pos_weight=pos_weight, reduction='none'))
 
 
 @case

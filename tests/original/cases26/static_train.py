@@ -49,4 +49,4 @@ def train_transformer(c):
     encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0), 1)
     tokens = nn.Embedding(9, 6)(c.ids([4, 3], 9))
     loss = F.cross_entropy(nn.Linear(6, 3)(encoder(tokens).mean(axis=1)), c.ids([4, 1], 3))
-    return c.train(loss, paddle.optimizer.AdamW(0.02))
+    return c.train(loss, paddle.optimizer.Momentum(0.05))
