@@ -8,8 +8,10 @@ import paddle
 from paddle import inference
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'fluid'))
-import datasets  # noqa: E402, F401
-import made_sets  # noqa: E402, F401
+import datasets  # noqa: E402
+import made_sets  # noqa: E402
+
+__all__ = ['begin', 'datasets', 'deploy', 'made_sets', 'predict']
 
 
 def begin(seed):

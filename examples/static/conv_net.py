@@ -6,7 +6,7 @@ Teaches nn.Layer, nn.LayerList, batch normalisation and dropout in training and 
 only, and a loader of two processes.
 Data: real digits put over pieces of two real photographs; 360 of them are held out.
 Quality over seeds 1 to 10:
-    accuracy at least 0.900 (0.910 to 0.990)
+    accuracy at least 0.900 (0.917 to 0.942)
 """
 import argparse
 import tempfile
@@ -19,7 +19,7 @@ from paddle import static
 
 import common
 
-EPOCHS = 8
+EPOCHS = 12
 
 
 class Block(nn.Layer):

@@ -2,11 +2,11 @@
 
     save_and_load.py [--seed N]
 
-Teaches paddle.save and paddle.load of states, static.save and static.load, EarlyStopping by hand with the best state
-kept, and a pool of predictors.
+Teaches paddle.save and paddle.load of states, static.save and static.load, the best state kept while training
+goes on, and a pool of predictors.
 Data: 442 patients, real: ten measurements and how far the illness had gone a year later; 90 of them are held out.
 Quality over seeds 1 to 10:
-    error at most 60.0 (50.0 to 59.0)
+    error at most 65.00 (57.28 to 62.64)
 """
 import argparse
 import os

@@ -115,8 +115,9 @@ void bind_adaptive_optimizers(py::module_& m) {
                        const py::object& params, const py::object& decay, const py::object& clip,
                        const Text& name, bool lazy_mode, bool scheduled, bool corrects_epsilon,
                        double decoupled_decay, const py::object& decays) {
-             opt::AdamOptions adam = {beta1, beta2, epsilon, lazy_mode, corrects_epsilon,
-                                      decoupled_decay, asked_of(decays)};
+             opt::AdamOptions adam = {
+                 beta1,           beta2,           epsilon, lazy_mode, corrects_epsilon,
+                 decoupled_decay, asked_of(decays)};
              return std::make_shared<opt::Adam>(rate, std::move(adam),
                                                 common(params, decay, clip, name, scheduled));
            }),

@@ -1,7 +1,10 @@
 """What case.py takes from paddle.fluid, for PaddlePaddle 2.6.2, which has no fluid any more."""
 import paddle
-from paddle.base import core, unique_name  # noqa: F401
-from paddle.static import Executor, Program, append_backward, data, global_scope, program_guard, scope_guard  # noqa: F401
+from paddle.base import core, unique_name
+from paddle.static import Executor, Program, append_backward, data, global_scope, program_guard, scope_guard
+
+__all__ = ['CPUPlace', 'Executor', 'Program', 'Scope', 'backward', 'core', 'create_lod_tensor', 'data', 'global_scope',
+           'layers', 'optimizer', 'program_guard', 'scope_guard', 'unique_name']
 
 paddle.enable_static()
 CPUPlace = paddle.CPUPlace

@@ -204,6 +204,8 @@ def to_tensor(data, dtype=None, place=None, stop_gradient=True):
                 array = array.astype(_C.dtype_name(_C.get_default_dtype()))
         else:
             array = numpy.asarray(data)
+        if dtype is not None and array.dtype == numpy.float64:  # constants have no more digits
+            array = array.astype('float32')
         data = _C.assign(array.reshape(1) if array.ndim == 0 else array)
     out = data if dtype is None or data.dtype == _C.to_dtype(dtype) else _C.cast(data, dtype)
     out.stop_gradient = stop_gradient

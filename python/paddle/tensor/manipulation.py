@@ -9,7 +9,7 @@ __all__ = ['cast', 'reshape', 'reshape_', 'transpose', 'concat', 'split', 'vspli
            'broadcast_to', 'broadcast_tensors', 'tile', 'flip', 'reverse', 'roll', 'rot90', 'gather', 'gather_nd',
            'scatter', 'scatter_', 'scatter_nd', 'scatter_nd_add', 'slice', 'strided_slice', 'crop', 'unique',
            'unique_consecutive', 'take_along_axis', 'put_along_axis', 'index_add', 'masked_fill', 'repeat_interleave',
-           'shard_index', 'atleast_1d', 'atleast_2d', 'atleast_3d', 'view_as', 'take']
+           'shard_index', 'atleast_1d', 'atleast_2d', 'atleast_3d', 'view', 'view_as', 'take', 'index_fill']
 
 
 @static_style
@@ -398,6 +398,18 @@ def index_add(x, index, axis, value, name=None):
 
 
 @static_style
+def index_fill(x, index, axis, value, name=None):
+    """x with value in the slices along axis that index names."""
+    axis = axis % len(x.shape)
+    count = x.shape[axis]
+    if count < 0:
+        raise ValueError(f'index_fill: dimension {axis} of x {list(x.shape)} must be known')
+    named = _C.reduce('reduce_sum', _C.one_hot_v2(index, count), [0], False, None)
+    named = _C.reshape(named, [count] + [1] * (len(x.shape) - axis - 1))
+    return masked_fill(x, _C.compare('greater_than', named, _C.zeros_like(named)), value)
+
+
+@static_style
 def masked_fill(x, mask, value, name=None):
     """x with value where the mask is true."""
     from .search import where
@@ -452,6 +464,14 @@ def atleast_2d(*inputs, name=None):
 @static_style
 def atleast_3d(*inputs, name=None):
     return _at_least(3, inputs, lambda rank: [0, 2] if rank == 1 else [2])
+
+
+@static_style
+def view(x, shape_or_dtype, name=None):
+    """x with another shape. Bits read as another type are not built: cast makes numbers of that type."""
+    if not isinstance(shape_or_dtype, (list, tuple)):
+        raise NotImplementedError('view as another type is not built in Trireme: use paddle.cast for its numbers')
+    return _C.reshape(x, list(shape_or_dtype), name=name)
 
 
 @static_style

@@ -76,13 +76,16 @@ def _item(self, *args):
     raise NotImplementedError(f'variable {self.name} has no value until it runs: fetch it with Executor.run')
 
 
-def add_methods():
+def add_methods(in_place):
     """What Variable has under a name already stays: those are fluid's, and 2.4 has them too."""
+    Variable.where = _where
     for part in _PARTS:
         for name in part.__all__:
             if name not in _NO_METHODS and not hasattr(Variable, name):
                 setattr(Variable, name, getattr(part, name))
-    Variable.where = _where
+    for name in in_place:
+        if not hasattr(Variable, name):
+            setattr(Variable, name, getattr(Variable, name[:-1]))
     Variable.dim = Variable.ndimension = _dim
     Variable.ndim = property(_dim)
     Variable.T = property(lambda self: manipulation.transpose(self, list(range(len(self.shape)))[::-1]))

@@ -1,6 +1,5 @@
 """Losses of paddle.nn and paddle.nn.functional."""
 import numpy as np
-import paddle
 import paddle.nn as nn
 import paddle.nn.functional as F
 from case import case

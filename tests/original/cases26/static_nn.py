@@ -1,5 +1,4 @@
 """Layers of paddle.nn and their functions: dense, convolutions, pools, norms, pads, attention."""
-import paddle
 import paddle.nn as nn
 import paddle.nn.functional as F
 from case import case

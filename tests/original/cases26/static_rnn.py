@@ -1,6 +1,5 @@
 """Recurrent layers of paddle.nn."""
 import numpy as np
-import paddle
 import paddle.nn as nn
 from case import case
 
