@@ -10,6 +10,7 @@ GRADIENTS = {
     'group_norm': "group_norm's gradient",
     'group_norm_plain': "group_norm's gradient",
     'gather': 'gather adds the gradients of a row taken twice',
+    'p_gather_axis': "gather's gradient along another axis",
     'scatter_overwrite': 'scatter gives no gradient to rows it replaces',
     'scatter_add': 'scatter gives no gradient to rows it replaces',
     'shuffle_channel': "shuffle_channel's gradient",
@@ -62,6 +63,7 @@ CONTRADICTIONS = {
     'deformable_conv_steps': 'deformable_conv gives every image its due',
     'uniform_of_numbers': "Uniform's bounds",
     'dynamic_decode_with_length': 'Lengths of decoded beams',
+    'f_bce_pos_weight': 'pos_weight weighs all of label 1',
     'two_places_uneven': 'An uneven batch counts every sample once',
     'two_places_batch_norm': 'Moving statistics are averaged over places',
 }
@@ -80,8 +82,14 @@ KNOWN_DEFECTS = {
 }
 
 # case -> (what a difference may also be, reason)
+_KEYS = 'a bias added to every key: its gradient is 0 but for rounding'
 ALLOWANCES = {
     'img_conv_group': (5e-6, 'a bias before batch_norm: its gradient is 0 but for rounding'),
-    'scaled_dot_product_attention': (2e-7, 'a bias added to every key: its gradient is 0 but for rounding'),
+    'scaled_dot_product_attention': (2e-7, _KEYS),
+    'nn_multi_head_attention': (1e-7, _KEYS),
+    'nn_multi_head_attention_masked': (1e-7, _KEYS),
+    'nn_transformer': (1e-7, _KEYS),
+    'nn_transformer_encoder': (1e-7, _KEYS),
+    'nn_transformer_encoder_norm_first': (1e-7, _KEYS),
     'lod_through_a_net': (1e-7, 'a bias before sequence_softmax: its gradient is 0 but for rounding'),
 }
