@@ -89,3 +89,8 @@ def __getattr__(name):
                 'inference', 'incubate', 'hapi', 'distribution', 'sparse', 'linalg', 'fft'):
         raise NotImplementedError(f'paddle.{name} is not built yet in Trireme')
     raise AttributeError(f'module paddle has no attribute {name!r}')
+
+
+from . import _guard  # noqa: E402
+
+_guard.watch()
