@@ -65,6 +65,11 @@ class StateFiles {
   SavedDirectory saved_;
 };
 
+// One number is [1] in 1.8 and 2.4, and has no dimensions in later versions.
+Tensor one_number(const Tensor& tensor, const Shape& wanted) {
+  return tensor.shape().rank() == 0 && wanted == Shape{1} ? tensor.reshaped({1}) : tensor;
+}
+
 // What the file has for each of `vars`, checked.
 Values chosen(const VarList& vars, const State& state, const std::string& file, const Scope& scope,
               bool create) {
@@ -80,7 +85,7 @@ Values chosen(const VarList& vars, const State& state, const std::string& file, 
           .fix("run the startup program first, or give load() an executor");
     }
     Variable value;
-    value.tensor() = found->second;
+    value.tensor() = one_number(found->second, var->shape());
     if (!var->shape().may_equal(value.tensor().shape())) {
       throw Error(ErrorKind::precondition,
                   cat("variable ", var->name(), " has the shape ", var->shape(),

@@ -16,6 +16,12 @@ import _trireme as _C
 _REFUSED = re.compile(r'unexpected keyword argument|required (positional|keyword-only) argument|'
                       r'positional arguments? but|multiple values for|no arguments|takes no keyword')
 _PASSING_ON = ('_guard.py', '_style.py', 'contextlib.py')
+
+
+class NotBuilt(AttributeError, NotImplementedError):
+    """A name of the original that is not here: hasattr() says no, using it says what to do instead."""
+
+
 _wrapped = {}  # id of a function -> the function (kept alive) and its wrapper
 
 
@@ -107,6 +113,8 @@ def _unknown(module, before):
                     value = _guarded(value)
                     setattr(module, name, value)
                 return value
+            except NotImplementedError as error:
+                raise NotBuilt(str(error)) from None
             except AttributeError as error:
                 if name.startswith('__'):
                     raise

@@ -190,9 +190,11 @@ def assign(x, output=None):
 
 @static_style
 def argmax(x, axis=None, keepdim=False, dtype='int64', name=None):
-    attrs = {'axis': 0 if axis is None else axis, 'keepdims': keepdim,
-             'dtype': int(_C.to_dtype(dtype)), 'flatten': axis is None}
-    return _C.apply('arg_max', {'X': x}, attrs, name, 'argmax')['Out'][0]
+    attrs = {'axis': 0 if axis is None else axis, 'keepdims': keepdim and axis is not None,
+             'dtype': int(_C.to_dtype(dtype))}
+    flat = _C.reshape(x, [-1]) if axis is None else x
+    found = _C.apply('arg_max', {'X': flat}, attrs, name, 'argmax')['Out'][0]
+    return _C.reshape(found, [1] * len(x.shape)) if axis is None and keepdim else found
 
 
 @static_style
@@ -207,9 +209,15 @@ def slice(input, axes, starts, ends):
 
 @static_style
 def gather(x, index, axis=None, name=None):
-    if axis not in (None, 0):
-        raise NotImplementedError('paddle.gather gathers along axis 0 only')
-    return _C.gather(x, index)
+    """Rows of x, or what lies at `index` along another axis."""
+    if axis in (None, 0):
+        return _C.gather(x, index)
+    rank = len(x.shape)
+    if not -rank <= axis < rank:
+        raise ValueError(f'gather: axis is {axis}, but x has {rank} dimensions')
+    order = list(range(rank))
+    order[0], order[axis] = order[axis], order[0]  # its own inverse
+    return _C.transpose(_C.gather(_C.transpose(x, order), index), order)
 
 
 @static_style

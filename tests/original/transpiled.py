@@ -69,11 +69,23 @@ def words(optimizer, **how):
     return build
 
 
-def noise_contrastive():
+def shared_table():
+    """A distributed table that two lookups share, as click-through models have it."""
+    pooled = []
+    for name in ('title', 'brand'):
+        ids = fluid.layers.data(name, [1], dtype='int64', lod_level=1)
+        row = fluid.layers.embedding(ids, [4000, 8], param_attr='table', is_sparse=True, is_distributed=True)
+        pooled.append(fluid.layers.sequence_pool(row, 'sum'))
+    y = fluid.layers.data('y', [8])
+    out = fluid.layers.fc(fluid.layers.concat(pooled, axis=1), 8, param_attr='w', bias_attr='b')
+    fluid.optimizer.SGD(0.1).minimize(fluid.layers.mean(fluid.layers.square_error_cost(out, y)))
+
+
+def noise_contrastive(is_sparse=True):
     x, label = fluid.layers.data('x', [8]), fluid.layers.data('label', [1], dtype='int64')
     hidden = fluid.layers.fc(x, 8, param_attr='w', bias_attr='b')
     cost = fluid.layers.nce(hidden, label, 2000, param_attr='nce_w', bias_attr='nce_b', num_neg_samples=5,
-                            is_sparse=True)
+                            is_sparse=is_sparse)
     fluid.optimizer.SGD(0.1).minimize(fluid.layers.mean(cost))
 
 
@@ -89,12 +101,11 @@ def regularized():
 
 
 def clipped():
-    fluid.clip.set_gradient_clip(fluid.clip.GradientClipByGlobalNorm(1.0))
     x, y = fluid.layers.data('x', [400]), fluid.layers.data('y', [100])
     out = fluid.layers.fc(x, 100, param_attr='w', bias_attr='b')
     loss = fluid.layers.mean(fluid.layers.square_error_cost(out, y))
+    fluid.clip.set_gradient_clip(fluid.clip.GradientClipByGlobalNorm(1.0))
     fluid.optimizer.SGD(0.1).minimize(loss)
-    fluid.clip.set_gradient_clip(None)
 
 
 def decayed(decay, *arguments):
@@ -133,7 +144,9 @@ NETS = {
     'sparse_adam': words(lambda: opt.Adam(0.1), is_sparse=True),
     'sparse_momentum': words(lambda: opt.Momentum(0.1, 0.9), is_sparse=True),
     'distributed_sgd': words(sgd, is_sparse=True, is_distributed=True),
+    'shared_table': shared_table,
     'dense_table': words(sgd),
+    'nce_dense': lambda: noise_contrastive(False),
     'nce': noise_contrastive,
     'hsigmoid': hierarchical,
 }

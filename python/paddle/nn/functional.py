@@ -64,10 +64,20 @@ def elu(x, alpha=1.0, name=None):
     return _C.apply('elu', {'X': x}, {'alpha': alpha}, name)['Out'][0]
 
 
+def _dropout_along(x, p, axes, training, mode, name):
+    """One draw per index of `axes`: along the other axes all is kept or dropped together."""
+    rank = len(x.shape)
+    if not all(0 <= axis < rank for axis in axes):
+        raise ValueError(f'dropout: axis is {axes}, but x has {rank} dimensions, from 0 to {rank - 1}')
+    others = [axis for axis in range(rank) if axis not in axes]
+    ones = _C.ones_like(_C.slice(x, others, [0] * len(others), [1] * len(others)) if others else x)
+    return _C.elementwise('elementwise_mul', x, _C.dropout(ones, p, not training, None, name, mode))
+
+
 @static_style
 def dropout(x, p=0.5, axis=None, training=True, mode='upscale_in_train', name=None):
     if axis is not None:
-        raise NotImplementedError('dropout: axis is not built yet')
+        return _dropout_along(x, p, [axis] if isinstance(axis, int) else list(axis), training, mode, name)
     return _C.dropout(x, p, not training, None, name, mode)
 
 
