@@ -4,6 +4,7 @@
 
 #include "ops/loops.h"
 #include "ops/rules.h"
+#include "ops/tensor/sites.h"
 
 namespace trireme {
 namespace {
@@ -41,13 +42,6 @@ Numbers numbers_of(const OpView& op, const std::string& attr, const std::string&
   return result;
 }
 
-// A part of a tensor: its extents, and where its elements lie in the whole.
-struct Part {
-  Shape shape;
-  Strides steps{};
-  int64_t start = 0;
-};
-
 // First index, and how many, when [start, end) is walked by `stride` in `extent` elements. Negative
 // positions count from the end; positions outside are moved to the nearest one inside.
 std::pair<int64_t, int64_t> covered(int64_t start, int64_t end, int64_t stride, int64_t extent) {
@@ -60,6 +54,8 @@ std::pair<int64_t, int64_t> covered(int64_t start, int64_t end, int64_t stride, 
   const int64_t size = stride > 0 ? stride : -stride;
   return {start, distance <= 0 ? 0 : (distance + size - 1) / size};
 }
+
+}  // namespace
 
 Part sliced(const OpView& op, bool strided) {
   const Shape& in = op.in("Input").shape;
@@ -86,6 +82,8 @@ Part sliced(const OpView& op, bool strided) {
   }
   return part;
 }
+
+namespace {
 
 void slice_shape(OpView& op, bool strided) {
   require_dense(op, "Input");

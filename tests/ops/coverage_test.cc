@@ -44,7 +44,7 @@ const std::map<std::string, std::set<std::string>>& without_values() {
 const std::map<std::string, std::set<std::string>>& without_wrong_use() {
   static const std::map<std::string, std::set<std::string>> reasons = {
       {"takes any variable",
-       {"assign", "c_sync_calc_stream", "c_sync_comm_stream", "delete_var", "shape"}},
+       {"assign", "c_sync_calc_stream", "c_sync_comm_stream", "delete_var", "shape", "size"}},
       {"has no operand, and its attribute may be any number", {"seed"}},
       {"is done by whoever runs the program: tests/python/test_reader.py",
        {"create_double_buffer_reader", "create_py_reader", "read"}},
