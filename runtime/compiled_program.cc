@@ -96,6 +96,18 @@ std::set<std::string> persistable_feeds(const Program& program, const Feeds& fee
   return names;
 }
 
+// A program that was transpiled for several processes must not train alone in silence.
+void check_trainers(const Program& program, const BuildStrategy& build) {
+  const DistributedFacts* facts = program.distributed.get();
+  if (!facts || facts->mode != "nccl2") return;
+  const size_t trainers = facts->trainer_endpoints.size();
+  if (trainers < 2 || build.num_trainers == static_cast<int>(trainers)) return;
+  throw Error(ErrorKind::precondition, cat("the program was transpiled for ", trainers,
+                                           " trainers (nccl2), but num_trainers is ",
+                                           build.num_trainers, ": it would train alone"))
+      .fix(cat("give num_trainers=", trainers, " and trainer_id=", facts->trainer_id));
+}
+
 }  // namespace
 
 CompiledProgram::CompiledProgram(std::shared_ptr<Program> program, BuildStrategy build)
@@ -132,6 +144,7 @@ void CompiledProgram::with_data_parallel(const DataParallel& options) {
         .fix("call with_data_parallel on it first");
   }
   if (trains()) {
+    check_trainers(*program_, build_);
     const auto ops = program_->global_block().ops();
     const auto loss =
         std::find_if(ops.begin(), ops.end(), [](const Op* op) { return is_loss_gradient(*op); });

@@ -146,3 +146,8 @@ def __getattr__(name):
     if name in _DYNAMIC_ONLY:
         raise NotImplementedError(f'paddle.{name} needs dynamic mode, which Trireme does not have: {_DYNAMIC_ONLY[name]}')
     raise AttributeError(f'module paddle has no attribute {name!r}')
+
+
+from . import _guard  # noqa: E402
+
+_guard.watch()

@@ -399,7 +399,7 @@ def test_the_chief_saves_what_servers_keep(exe, tmp_path):
                     fluid.set_flags({'FLAGS_rpc_deadline': 180000})
             else:
                 fluid.io.save_persistables(exe, str(where), main)
-            assert sorted(path.name for path in where.iterdir()) == ['fc_b', 'fc_w']
+            assert sorted(path.name for path in where.iterdir()) == ['.trireme.sums', 'fc_b', 'fc_w']
 
 
 # ---- waiting
