@@ -99,6 +99,10 @@ std::vector<FlagRow> flag_rows() {
 
       // Several devices.
       {"sync_nccl_allreduce", true, not_needed, "The plan waits exactly where a result is used."},
+      {"original_random", false, honoured,
+       "Trireme's own: seeded random ops draw the numbers of PaddlePaddle 1.8 on the CPU, so that "
+       "an "
+       "old program repeats its old curve."},
       {"split_by_chunks", false, honoured,
        "Trireme's own: a batch is split as the original's code does since 1.8, in equal chunks of "
        "which the last is short, not as its documents say."},

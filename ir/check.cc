@@ -8,9 +8,9 @@
 namespace trireme {
 namespace {
 
-constexpr std::array<std::string_view, 7> kCommon = {
+constexpr std::array<std::string_view, 8> kCommon = {
     "op_role",   "op_role_var",     "op_namescope",   "op_callstack",
-    "op_device", "with_quant_attr", kRecomputeSuffix,
+    "op_device", "with_quant_attr", kRecomputeSuffix, kRandomPosition,
 };
 constexpr std::array<std::string_view, 13> kIgnored = {
     "use_mkldnn",

@@ -54,7 +54,13 @@ BoundKernel dropout_forward(const KernelSite& site) {
   // Its numbers change from run to run, so the launch is this kernel's own.
   Launch own = pointwise(site.in("X").shape, {}, body, 3, {0, 0, 0});
   return on_queue([=, own = std::move(own)](const KernelArgs& k) mutable {
-    const Philox philox = source.philox(k);
+    const RandomSource random = source.of_run(k);
+    if (random.original_seed()) {
+      throw Error(ErrorKind::unimplemented,
+                  "FLAGS_original_random draws the original's numbers on CPU places")
+          .fix("unset it, or run on a CPUPlace");
+    }
+    const Philox philox = random.philox(k);
     own.numbers[kSeedAt] = static_cast<int64_t>(philox.seed());
     own.numbers[kSeedAt + 1] = static_cast<int64_t>(philox.stream());
     own.numbers[kSeedAt + 2] = static_cast<int64_t>(philox.first());

@@ -1,6 +1,7 @@
 // dropout: zeroes elements at random while training; the mask is kept for the gradient.
 #include "ops/nn/dropout.h"
 #include "ir/schema.h"
+#include "ops/tensor/original_random.h"
 
 namespace trireme {
 namespace {
@@ -31,15 +32,26 @@ BoundKernel dropout(const KernelSite& site) {
   return BoundKernel(
       [=, source = MaskSource(site),
        scale = static_cast<T>(options.train_scale())](const KernelArgs& k) {
-        const Philox philox = source.philox(k);
+        const RandomSource random = source.of_run(k);
         const T* x = k.in<T>(x_at);
         T* out = k.out<T>(out_at);
         uint8_t* mask = k.has_out(mask_at) ? k.out<uint8_t>(mask_at) : nullptr;
-        const auto [begin, end] = k.range(count);
-        for (int64_t i = begin; i < end; ++i) {
-          const bool keep = philox.uniform(static_cast<uint64_t>(i)) >= options.probability;
+        const auto set = [=](int64_t i, bool keep) {
           out[i] = keep ? x[i] * scale : T(0);
           if (mask) mask[i] = keep;
+        };
+        if (const auto seed = random.original_seed()) {
+          OriginalRandom original(*seed);
+          const auto probability = static_cast<float>(options.probability);
+          for (int64_t i = 0; i < count && k.part == 0; ++i) {
+            set(i, original.fraction<float>() >= probability);
+          }
+          return;
+        }
+        const Philox philox = random.philox(k);
+        const auto [begin, end] = k.range(count);
+        for (int64_t i = begin; i < end; ++i) {
+          set(i, philox.uniform(static_cast<uint64_t>(i)) >= options.probability);
         }
       },
       draw_parts(count));
@@ -100,6 +112,13 @@ void register_dropout(Registry& ops) {
       .no_grad({"Seed"})
       .grad_kernel(typed<float, double>(
           []<class T>(const KernelSite& site) { return dropout_grad<T>(site); }))
+      .grad_definition([](Body& b) {
+        const DropoutOptions options(b.op());
+        const Expr grad = b.in("Out@GRAD");
+        b.out("X@GRAD") = options.is_test
+                              ? grad * options.test_scale()
+                              : grad * cast(b.in("Mask"), grad.dtype()) * options.train_scale();
+      })
       .sample([](Draw& d) { return dropout_sample(d, "downgrade_in_infer", false); })
       .sample([](Draw& d) { return dropout_sample(d, "upscale_in_train", false); })
       .sample([](Draw& d) { return dropout_sample(d, "downgrade_in_infer", true); });

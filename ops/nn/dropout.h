@@ -34,15 +34,14 @@ class MaskSource {
       : seed_at_(site.position("Seed")),
         own_(site.attr<bool>("fix_seed")
                  ? RandomSource(static_cast<uint64_t>(site.attr<int64_t>("seed")),
-                                stream_of(stream_name(site, "Out")), PerStep::repeat)
-                 : random_source(site, "Out", PerStep::change)) {}
+                                random_stream(site), PerStep::repeat)
+                 : random_source(site, PerStep::change)) {}
 
-  Philox philox(const KernelArgs& k) const {
-    if (!k.has_in(seed_at_)) return own_.philox(k);
+  RandomSource of_run(const KernelArgs& k) const {
+    if (!k.has_in(seed_at_)) return own_;
     if (k.queue) device_of(k.in(seed_at_).place()).synchronize(*k.queue);
     const auto seed = static_cast<int64_t>(element_as_double(k.in(seed_at_).on_host(), 0));
-    return RandomSource(static_cast<uint64_t>(seed), stream_of("dropout"), PerStep::repeat)
-        .philox(k);
+    return RandomSource(static_cast<uint64_t>(seed), stream_of("dropout"), PerStep::repeat);
   }
 
  private:

@@ -245,6 +245,7 @@ void add_interp(Registry& ops, const std::string& method) {
       .no_grad({"SizeTensor", "OutSize", "Scale"})
       .grad_kernel(typed<float, double>(
           [nearest]<class T>(const KernelSite& s) { return interp<T, true>(s, nearest); }))
+      .grad_vjp(linear_gradient({"X"}))
       .sample(interp_sample(true, 1, "NCHW", deep))
       .sample(interp_sample(false, 1, "NHWC", deep))
       .sample(interp_sample(false, 0, "NCHW", deep));

@@ -3,8 +3,10 @@
 #include <limits>
 #include <vector>
 
+#include "core/text.h"
 #include "ir/schema.h"
 #include "ops/nn/pool.h"
+#include "ops/rules.h"
 
 namespace trireme {
 namespace {
@@ -218,7 +220,13 @@ OpSchema& pool_row(OpSchema& row, int spatial) {
           [spatial]<class T>(const KernelSite& site) { return pool_forward<T>(site, spatial); }))
       .grad({"X", "Out"})
       .grad_kernel(typed<float, double>(
-          [spatial]<class T>(const KernelSite& site) { return pool_backward<T>(site, spatial); }));
+          [spatial]<class T>(const KernelSite& site) { return pool_backward<T>(site, spatial); }))
+      .grad_vjp([average = linear_gradient({"X"})](Vjp& v) {
+        if (v.attr<std::string>("pooling_type") == "avg") return average(v);
+        throw Error(ErrorKind::unimplemented,
+                    cat("the gradient of ", v.op().schema().type(), " is not there for maxima"))
+            .fix("use averages, or a convolution with strides, where gradients of gradients go");
+      });
 }
 
 OpSchema& index_row(OpSchema& row, int spatial) {

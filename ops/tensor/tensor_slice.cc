@@ -172,6 +172,7 @@ void slice_op(Registry& ops, bool strided) {
         return put_kernel(sliced(site, strided), site.in("Input").dtype, site.position("Out@GRAD"),
                           0);
       }))
+      .grad_vjp(linear_gradient({"Input"}))
       .traits({.reads_values = tensors});
   row.sample([strided](Draw& d) {
     OpSample sample{.inputs = {{"Input", {d.uniform({d.size(2, 4), d.size(1, 3), d.size(3, 5)})}}},
@@ -337,6 +338,18 @@ void register_crop(OpSchema& row, const std::vector<std::string>& not_learned,
             part_at(site.in("X").shape, site.in("Out@GRAD").shape, crop_offsets(site)),
             site.in("X").dtype, site.position("Out@GRAD"), 0);
       }))
+      .grad_vjp([values](Vjp& v) {
+        // The same part of what arrives. Its extents may be Y's, which the gradient does not read:
+        // those of Out@GRAD are the same.
+        Exprs operands{{"X", {v.grad("X@GRAD")}}};
+        const OpSchema& crop = *v.op().schema().forward();
+        if (crop.find_input("Y")) operands["Y"] = {v.in("Out@GRAD")};
+        for (const std::string& slot : values) {
+          for (size_t i = 0; i < v.op().count(slot); ++i) operands[slot].push_back(v.in(slot, i));
+        }
+        v.set("Out@GRAD", 0,
+              emit_op(v.emitter(), crop.type(), operands, v.op().attrs(), {{"Out", 1}})["Out"][0]);
+      })
       .traits({.reads_values = values})
       .sample([](Draw& d) {
         const int64_t rows = d.size(2, 4);
@@ -386,6 +399,7 @@ void register_crop_and_pad(Registry& ops) {
         return take_kernel(part_at(grad.shape, site.out("X@GRAD").shape, paddings_before(site)),
                            grad.dtype, site.position("Out@GRAD"));
       }))
+      .grad_vjp(linear_gradient({"X"}, {{"pad_value", 0.0f}}))
       .sample([](Draw& d) {
         return OpSample{
             .inputs = {{"X", {d.uniform(d.shape(2, 2))}}},

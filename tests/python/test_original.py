@@ -3,6 +3,7 @@
 tests/original/README.md says how records are made. What differs is on docs/departures.md, or is a defect.
 """
 import collections
+import json
 import os
 import sys
 import warnings
@@ -14,13 +15,14 @@ import paddle.fluid as fluid
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', 'original'))
+import curve  # noqa: E402
 import departures  # noqa: E402
 import finite  # noqa: E402
 import groups  # noqa: E402
 import missing  # noqa: E402
 import replay  # noqa: E402
 import store  # noqa: E402
-from case import CASES  # noqa: E402
+from case import CASES, run_case  # noqa: E402
 from compare import TRAINED, excess  # noqa: E402
 
 PAGE = os.path.join(HERE, '..', '..', 'docs', 'departures.md')
@@ -179,6 +181,35 @@ def test_lengths_of_beams_are_those_of_their_words():
     lengths = np.where(ended, (words == end).argmax(axis=0) + 1, words.shape[0])
     assert np.array_equal(ours['out/1'][0], lengths)
     assert not np.array_equal(RECORDS['dynamic_decode_with_length'][0]['out/1'][0], lengths)
+
+
+@pytest.mark.parametrize('name', sorted(name for name in CASES if CASES[name][0] == 'seeded'))
+def test_seeded_numbers_are_the_originals_to_the_bit(name):
+    arrays, _ = RECORDS[name]
+    ours, _ = replay.run_recorded(name, RECORDS[name])
+    for key in (key for key in arrays if key.startswith('out/')):
+        drawn = ours[key][0]
+        if 'dropout' in name:  # what is dropped; the kept numbers are scaled in another order
+            assert np.array_equal(drawn == 0, arrays[key][0] == 0), key
+        else:
+            assert np.array_equal(drawn.view(np.uint8), arrays[key][0].view(np.uint8)), key
+
+
+def test_without_the_flag_seeded_numbers_are_trireme_s_own():
+    arrays, _ = RECORDS['seeded_uniform']
+    ours, _ = run_case('seeded_uniform')
+    assert not np.array_equal(ours['out/0'][0], arrays['out/0'][0])
+
+
+def test_a_seeded_program_repeats_its_old_curve():
+    with open(os.path.join(HERE, '..', 'original', 'records', 'curve.json')) as file:
+        recorded = json.load(file)
+    with replay.original_numbers():
+        ours = curve.run()
+    for name, values in recorded['parameters'].items():
+        assert ours['parameters'][name] == values, name
+    np.testing.assert_allclose(ours['losses'], recorded['losses'], rtol=2e-6)
+    assert ours['losses'] != curve.run()['losses']
 
 
 def test_every_layer_of_both_has_a_case():
