@@ -23,7 +23,7 @@ void randperm_shape(OpView& op) {
 template <class T>
 BoundKernel randperm(const KernelSite& site) {
   const int64_t count = site.out("Out").shape.at(0);
-  return [=, source = random_source(site, "Out")](const KernelArgs& k) {
+  return [=, source = random_source(site)](const KernelArgs& k) {
     const Philox philox = source.philox(k);
     T* out = k.out<T>(0);
     std::iota(out, out + count, T{0});
@@ -73,7 +73,7 @@ BoundKernel random_crop(const KernelSite& site) {
   const int x_at = site.position("X"), seed_at = site.position("Seed");
   const int out_at = site.out_position("Out"), next_at = site.out_position("SeedOut");
   const size_t bytes = size_of(site.in("X").dtype);
-  const uint64_t stream = stream_of(stream_name(site, "Out"));
+  const uint64_t stream = random_stream(site);
   return [=](const KernelArgs& k) {
     const auto seed = static_cast<uint64_t>(k.in<int64_t>(seed_at)[0]);
     const Philox philox = RandomSource(seed, stream, PerStep::repeat).philox(k);

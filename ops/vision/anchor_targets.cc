@@ -132,7 +132,7 @@ BoundKernel anchor_targets(const KernelSite& site) {
                       site.out_position("BBoxInsideWeight")};
   const int number_at = rules.classes ? site.out_position("ForegroundNumber") : -1;
   const std::vector<int> out(outs, outs + 5);
-  const RandomSource source = box_source(site, "ScoreIndex");
+  const RandomSource source = box_source(site);
   return [=](const KernelArgs& k) {
     std::vector<int32_t> places, scored, labels, numbers;
     std::vector<T> codes, weights;

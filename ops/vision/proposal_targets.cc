@@ -138,7 +138,7 @@ BoundKernel proposal_labels(const KernelSite& site) {
        {"Rois", "LabelsInt32", "BboxTargets", "BboxInsideWeights", "BboxOutsideWeights"}) {
     out.push_back(site.out_position(slot));
   }
-  const RandomSource source = box_source(site, "Rois");
+  const RandomSource source = box_source(site);
   return [=](const KernelArgs& k) {
     ProposalLabels<T> all;
     Lod lod = {{0}};

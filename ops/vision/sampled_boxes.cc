@@ -15,8 +15,8 @@ std::vector<int64_t> sequence_of_every_image(const KernelSite& site, const char*
       .fix(cat("feed ", slot, " with a sequence for every image"));
 }
 
-RandomSource box_source(const KernelSite& site, const char* slot) {
-  return {std::nullopt, stream_of(stream_name(site, slot)), PerStep::change};
+RandomSource box_source(const KernelSite& site) {
+  return {std::nullopt, random_stream(site), PerStep::change};
 }
 
 BoxSampler::BoxSampler(const RandomSource* source, const KernelArgs& k) {

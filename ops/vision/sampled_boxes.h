@@ -16,7 +16,7 @@ namespace trireme {
 std::vector<int64_t> sequence_of_every_image(const KernelSite& site, const char* slot,
                                              int64_t images);
 
-RandomSource box_source(const KernelSite& site, const char* slot);
+RandomSource box_source(const KernelSite& site);
 
 // Keeps `most` of what there is: at random, or the first where there is no source.
 class BoxSampler {
