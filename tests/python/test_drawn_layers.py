@@ -118,3 +118,18 @@ def test_wrong_uses_are_named(wrong, says):
     x = fluid.data('x', [None, 3, 4, 4], 'float32')
     with pytest.raises(ValueError, match=says):
         wrong(x)
+
+
+def test_ssd_loss_takes_a_head_over_batches_of_any_size():
+    image = fluid.data('image', [None, 3, 16, 16], 'float32')
+    places, classes, priors, variances = L.multi_box_head(
+        [L.conv2d(image, 4, 3, stride=4, padding=1)], image, 16, 3, [[1.0]], min_sizes=[4.0])
+    lengths = [[1, 2]]
+    boxes = np.array([[0.1, 0.1, 0.4, 0.4], [0.5, 0.5, 0.8, 0.8], [0.1, 0.6, 0.3, 0.9]], 'float32')
+    loss = L.ssd_loss(places, classes, fluid.data('boxes', [None, 4], 'float32', lod_level=1),
+                      fluid.data('kinds', [None, 1], 'int32', lod_level=1), priors, variances)
+    place = fluid.CPUPlace()
+    found, = run([loss], {'image': np.ones((2, 3, 16, 16), 'float32'),
+                          'boxes': fluid.create_lod_tensor(boxes, lengths, place),
+                          'kinds': fluid.create_lod_tensor(np.array([[1], [2], [1]], 'int32'), lengths, place)})
+    assert found.shape == (2, 1) and np.isfinite(found).all() and (found > 0).all()
