@@ -158,7 +158,7 @@ def operators_table():
     wrong, all_wrong = number(r'^wrong uses: (\d+) of (\d+) ops that run', said)
     assert all_values == all_wrong == len(run), 'the tests were built from another op table'
     rows = [('operators that run (`docs/ops.md`)', len(run)),
-            ('operators that programs may hold but that cannot run yet: they talk to other processes',
+            ('operators that programs may hold but that cannot run: compressed gradients, communicators of one process',
              len(cannot)),
             ('operators with a gradient', differentiable),
             ('... checked alone against finite differences in float64, on fresh random shapes', alone),
