@@ -23,7 +23,7 @@ std::shared_ptr<Optimizer> given(std::shared_ptr<Optimizer> inner) {
 }  // namespace
 
 Recompute::Recompute(std::shared_ptr<Optimizer> inner)
-    : Optimizer("recompute", given(inner)->learning_rate(), inner->options()),
+    : Optimizer("recompute", given(inner)->learning_rate(), given(inner)->options()),
       inner_(std::move(inner)) {}
 
 const std::vector<std::string>& Recompute::get_opti_var_name_list() const {

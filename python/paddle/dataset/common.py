@@ -64,7 +64,7 @@ def _fetch(url, path, md5sum, wrong, wanted):
         os.replace(part, path)
     except (OSError, ValueError) as error:
         raise RuntimeError(f'{wrong}{url} cannot be fetched ({error}): put the file with the md5 sum '
-                           f'{md5sum} at {wanted}') from error
+                           f'{md5sum} at {wanted}') from None
     finally:
         if os.path.exists(part):
             os.remove(part)

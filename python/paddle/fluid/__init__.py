@@ -11,7 +11,7 @@ from . import param_attr
 from .param_attr import ParamAttr, WeightNormParamAttr
 from . import initializer, regularizer, clip
 from . import layers
-from . import average, backward, contrib, data_feeder, dygraph, evaluator, input, io, layer_helper
+from . import average, backward, communicator, contrib, data_feeder, dygraph, evaluator, input, io, layer_helper
 from . import dataset, incubate, lod_tensor, metrics, nets, optimizer, parallel_executor, profiler, transpiler
 from . import debugger, distribute_lookup_table, install_check, log_helper, net_drawer, op, proto, wrapped_decorator
 from .backward import append_backward, gradients

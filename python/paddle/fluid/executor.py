@@ -195,12 +195,12 @@ def _with_readers(program, reads, feed, devices, trains):
     return batches
 
 
-# A process that ends, in whichever way Python notices, has left its parameter servers. One that ends
+# A process that ends, in whichever way Python notices, has left its servers and ranks. One that ends
 # by an exception says which: the others' errors name it.
 @atexit.register
-def _leave_servers():
+def _leave_job():
     failure = getattr(sys, 'last_value', None)
-    _C.leave_servers('' if failure is None else f'{type(failure).__name__}: {failure}')
+    _C.leave_job('' if failure is None else f'{type(failure).__name__}: {failure}')
 
 
 class Executor:

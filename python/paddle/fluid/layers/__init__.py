@@ -29,17 +29,22 @@ from . import decoder as _decoder  # before rnn's function takes the name of its
 from . import structured as _structured
 from . import tensors as _tensors
 from .arithmetic import *
+from .clicks import *
 from .control_flow import *
 from .decoder import *
 from .detection import *
+from .distributions import *
 from .elementwise import *
+from .helpers import *
 from .images import *
 from .io import *
 from .losses import *
 from .reduction import *
+from .regions import *
 from .rnn import *
 from .sequences import *
 from .structured import *
+from .targets import *
 from .tensors import *
 from .vision import *
 
