@@ -79,7 +79,7 @@ def extract(path):
     samples, seen = [], set()
     for name, text in documented():
         for number, code in enumerate(code_blocks(text) if isinstance(text, type('')) else []):
-            if 'dygraph' in code or code in seen:
+            if 'dygraph' in code or 'imperative' in code or code in seen:
                 continue
             seen.add(code)
             samples.append(('%s#%d' % (name, number), code))

@@ -97,6 +97,16 @@ def test_a_wrong_attribute_of_a_model_is_named(tmp_path):
     assert 'x_num_columns' in finding.text and 'x_num_col_dims' in str(finding)
 
 
+def test_notes_of_quantised_training_are_no_mistake(tmp_path):
+    path = model(tmp_path)
+    program = fluid.Program.parse_from_string(open(path, 'rb').read())
+    op = next(op for op in program.global_block().ops if op.type == 'mul')
+    op._set_attr('out_threshold', 1.5)
+    op._set_attr('quantization_type', 'qat_with_weight')
+    open(path, 'wb').write(program.desc.serialize_to_string())
+    assert check_model(path)[0] == []
+
+
 def test_the_exit_status_says_it(tmp_path, capsys):
     good, bad, wrong = (tmp_path / name for name in ('good.py', 'bad.py', '__model__'))
     good.write_text('import paddle.fluid as fluid\nfluid.Program()\n')
