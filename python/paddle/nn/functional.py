@@ -76,6 +76,7 @@ def _dropout_along(x, p, axes, training, mode, name):
 
 @static_style
 def dropout(x, p=0.5, axis=None, training=True, mode='upscale_in_train', name=None):
+    mode = 'downgrade_in_infer' if mode == 'downscale_in_infer' else mode  # fluid's word for it
     if axis is not None:
         return _dropout_along(x, p, [axis] if isinstance(axis, int) else list(axis), training, mode, name)
     return _C.dropout(x, p, not training, None, name, mode)
