@@ -57,7 +57,7 @@ def _misfit(function, args, kwargs, error):
     _C.raise_misfit(names or list(given), [given[name] for name in names or given], function, str(error))
 
 
-def _explain(function, args, kwargs):
+def _explain(function, args, kwargs, _):
     parameters = [each for each in inspect.signature(function).parameters.values()
                   if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
     _C.explain_call(function, [each.name for each in parameters],
@@ -79,11 +79,15 @@ def _guarded(function):
                 raise
             text, file = str(error), _innermost(error.__traceback__)
             if _REFUSED.search(text) and file.endswith(_PASSING_ON):
-                _explain(function, args, kwargs)
+                explain = _explain
             elif (_UNFIT.search(text) and file.startswith(_HERE)
                   and not sys._getframe(1).f_code.co_filename.startswith(_HERE)):
-                _misfit(function, args, kwargs, error)
-            raise
+                explain = _misfit
+            else:
+                raise
+            refused = error
+        explain(function, args, kwargs, refused)  # out of the except: one error, not a chain of them
+        raise refused
     _wrapped[id(function)] = function, call
     _wrapped[id(call)] = call, call
     return call

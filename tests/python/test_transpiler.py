@@ -307,10 +307,9 @@ def test_programs_of_servers_need_transpile_and_servers(get):
 def test_a_trainer_needs_an_id_of_a_trainer():
     net(width=16)
     t = fluid.DistributeTranspiler()
-    t.transpile(7, pservers=SERVERS, trainers=2)
-    t.get_pserver_programs(EP0)
-    with pytest.raises(ValueError, match='trainer_id is 7 but must be from 0 to 1'):
-        t.get_trainer_program(False)
+    for number in (-1, 2, 7):
+        with pytest.raises(ValueError, match=f'trainer_id is {number} but must be from 0 to 1'):
+            t.transpile(number, pservers=SERVERS, trainers=2)
 
 
 def test_server_threads():

@@ -155,7 +155,8 @@ TEST(Transpile, TrainerIdIsCheckedInEveryMode) {
   for (const int id : {-1, 2, 7}) {
     const std::string wanted = cat("trainer_id is ", id, " but must be from 0 to 1");
     for (const char* mode : {"pserver", "nccl2", "collective"}) {
-      EXPECT_THAT(request_error([&](auto& r) { r.trainer_id = id; }, mode), HasSubstr(wanted)) << mode;
+      EXPECT_THAT(request_error([&](auto& r) { r.trainer_id = id; }, mode), HasSubstr(wanted))
+          << mode;
     }
   }
 }
