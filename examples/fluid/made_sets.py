@@ -1,4 +1,4 @@
-"""Data for the examples that is made by rules: sentences, reviews, roles, ratings, numbers in words.
+"""Data for the examples that is made by rules: sentences, reviews, roles, ratings, numbers in words, shapes.
 
 Nothing here was collected from the world. Rules have one advantage: they tell what the best possible
 result is, and a program can be held against it.
@@ -290,3 +290,47 @@ def in_roman(number):
         letters += sign * (number // value)
         number %= value
     return letters
+
+
+# ---- shapes on noisy ground, each with the box around it (object_detection.py)
+
+SHAPES = ['square', 'disc', 'cross']
+
+
+def _shape(kind, side):
+    """Which pixels of side x side belong to it."""
+    rows, columns = np.mgrid[:side, :side] - (side - 1) / 2
+    if kind == 'square':
+        return np.ones((side, side), bool)
+    if kind == 'disc':
+        return rows ** 2 + columns ** 2 <= (side / 2) ** 2
+    return (abs(rows) < side / 6) | (abs(columns) < side / 6)
+
+
+def pictures_of_shapes(count, seed):
+    """(pictures [count, 3, 32, 32], for each its boxes [n, 4], their kinds [n]).
+
+    One to three shapes in a picture, of 8 to 16 pixels, which overlap by no more than corners. Boxes are
+    left, top, right and bottom in parts of the picture.
+    """
+    chance = np.random.RandomState(seed)
+    pictures = chance.uniform(-0.3, 0.3, (count, 3, 32, 32)).astype('float32')
+    boxes, kinds = [], []
+    for picture in pictures:
+        taken, found, names = np.zeros((32, 32), bool), [], []
+        while len(found) < chance.randint(1, 4):
+            kind, side = chance.randint(len(SHAPES)), chance.randint(8, 17)
+            left, top = chance.randint(0, 33 - side, 2)
+            place = slice(top, top + side), slice(left, left + side)
+            if taken[place].mean() > 0.1:
+                if len(found):
+                    break
+                continue
+            taken[place] = True
+            picture[:, place[0], place[1]][:, _shape(SHAPES[kind], side)] = \
+                chance.choice([-1, 1], (3, 1)) * chance.uniform(0.5, 1, (3, 1))
+            found.append([left / 32, top / 32, (left + side) / 32, (top + side) / 32])
+            names.append(kind)
+        boxes.append(np.array(found, 'float32'))
+        kinds.append(np.array(names, 'int32'))
+    return pictures, boxes, kinds

@@ -10,8 +10,8 @@ from .version import trireme_version
 from . import fluid, version
 from .batch import batch
 from . import tensor  # first: it gives variables their methods
-from . import (amp, dataset, device, distribution, inference, io, linalg, metric, nn, optimizer, reader, regularizer, static,
-               utils)
+from . import (amp, compat, dataset, device, distribution, framework, inference, io, linalg, metric, nn, optimizer, reader,
+               regularizer, static, utils)
 from .fluid import framework as _framework
 from .fluid.core import CPUPlace, CUDAPinnedPlace, CUDAPlace, VarType as _VarType
 from .fluid.framework import get_flags, set_flags, require_version as _require_version
@@ -138,8 +138,16 @@ _DYNAMIC_ONLY = {
 
 
 def __getattr__(name):
-    if name in ('vision', 'text', 'distributed', 'jit', 'incubate', 'hapi', 'sparse', 'fft', 'signal'):
+    if name == 'distributed':
+        from importlib import import_module
+        return import_module('paddle.distributed')
+    if name in ('vision', 'text', 'jit', 'incubate', 'hapi', 'sparse', 'fft', 'signal'):
         raise NotImplementedError(f'paddle.{name} is not built yet in Trireme')
     if name in _DYNAMIC_ONLY:
         raise NotImplementedError(f'paddle.{name} needs dynamic mode, which Trireme does not have: {_DYNAMIC_ONLY[name]}')
     raise AttributeError(f'module paddle has no attribute {name!r}')
+
+
+from . import _guard  # noqa: E402
+
+_guard.watch()

@@ -75,7 +75,7 @@ def main():
     config.slice_var_up = 'whole' not in mode
     config.sync_mode = not mode.startswith('async')
     t = fluid.DistributeTranspiler(config)
-    t.transpile(index, pservers=servers, trainers=trainers, sync_mode=config.sync_mode)
+    t.transpile(index if role == 'trainer' else 0, pservers=servers, trainers=trainers, sync_mode=config.sync_mode)
     if role == 'server':
         program, startup = t.get_pserver_programs(servers.split(',')[index])
         exe.run(startup)

@@ -137,6 +137,30 @@ def test_slices_backwards_are_numpys():
     assert not np.array_equal(arrays['out/0'][0], wanted)
 
 
+def test_deformable_convolutions_do_not_depend_on_steps():
+    arrays, _ = RECORDS['deformable_conv_steps']
+    ours, _ = replay.run_recorded('deformable_conv_steps', RECORDS['deformable_conv_steps'])
+    by_one, by_two, by_many = (arrays[f'out/{i}'][0] for i in range(3))
+    assert excess(by_two, by_one) > 1000 and excess(by_many, by_one) > 1000
+    assert all(excess(ours[f'out/{i}'][0], by_one) < 1 for i in range(3))
+
+
+def test_the_original_draws_below_low():
+    arrays, _ = RECORDS['distributions_drawn']
+    ours, _ = replay.run_recorded('distributions_drawn', RECORDS['distributions_drawn'])
+    assert arrays['out/2'][0].min() < 0 <= ours['out/2'][0].min()  # from 0 to 2
+    assert ours['out/2'][0].max() <= 2
+
+
+def test_the_original_compares_one_value():
+    arrays, _ = RECORDS['uniform_of_numbers']
+    ours, _ = replay.run_recorded('uniform_of_numbers', RECORDS['uniform_of_numbers'])
+    values, theirs = arrays['feed/in0'][0], arrays['out/1'][0]  # from 0 to 2
+    inside = (0 < values) & (values < 2)
+    assert np.array_equal(np.isfinite(ours['out/1'][0]), inside)
+    assert np.array_equal(np.isfinite(theirs), values < 2) and not inside.all() and (values < 0).any()
+
+
 def test_pos_weight_weighs_all_of_label_one():
     arrays, _ = RECORDS['f_bce_pos_weight']
     ours, _ = replay.run_recorded('f_bce_pos_weight', RECORDS['f_bce_pos_weight'])
