@@ -218,7 +218,7 @@ struct AdamOptions {
   double epsilon = 1e-8;
   bool lazy_mode = false;         // a sparse gradient moves only its rows
   bool corrects_epsilon = false;  // 2.x multiplies epsilon by sqrt(1 - beta2^step)
-  double decoupled_decay = 0;  // AdamW: parameters shrink by this, times the rate, before a step
+  double decoupled_decay = 0;     // AdamW: parameters shrink by this, times the rate, before a step
   std::function<bool(const Var&)> decays = {};  // which of them; empty: all
 };
 class Adam final : public Optimizer {

@@ -1,7 +1,7 @@
 // Each optimizer's states and its one op per parameter.
 #include "layers/defaults.h"
-#include "layers/math_op.h"
 #include "layers/optimizer.h"
+#include "layers/tensor.h"
 
 namespace trireme::optimizer {
 namespace {
@@ -111,7 +111,8 @@ void Adam::create_accumulators(Block&, const std::vector<Var*>& params) {
 
 // param *= 1 - rate * decay: the gradient's moments do not see it.
 void Adam::append_decay(Block& block, Var& param) {
-  Var& kept = create_param_lr(param) * as_float(-adam_.decoupled_decay) + 1.0;
+  Var& kept = layers::scale(create_param_lr(param), {.scale = -adam_.decoupled_decay, .bias = 1},
+                            user_line());
   block.append_op({"elementwise_mul",
                    {{"X", {param.name()}}, {"Y", {kept.name()}}},
                    {{"Out", {param.name()}}},

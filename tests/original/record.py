@@ -1,5 +1,7 @@
 """Records what PaddlePaddle 1.8.5 computes for every case: run it with the original's Python.
 
+In 2.6.2 the same commands (python3) record the groups of cases26/.
+
     python2.7 tests/original/record.py              every group of cases/
     python2.7 tests/original/record.py nn loss      these groups
     python2.7 tests/original/record.py nn:fc,conv2d these cases of a group; its other records stay
