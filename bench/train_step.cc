@@ -1,7 +1,7 @@
 // How long one training step takes: build, warm up, then repeats of many steps. One JSON line.
 //
 // train_step NAME [--threads N] [--places N] [--batches N] [--shards N] [--reps N] [--secs S]
-//            [--off PASS]... [--profile] [--binding]
+//            [--off PASS]... [--gpu] [--profile] [--binding] [--explain]
 // A step takes --batches batches of the workload, one per place unless told otherwise; --shards is
 // BuildStrategy.virtual_shards.
 #include <sched.h>
@@ -110,7 +110,7 @@ struct Request {
   std::string name = "toy";
   int reps = 9;
   double secs = 1;
-  bool profile = false, binding_only = false;
+  bool profile = false, binding_only = false, explain = false, gpu = false;
   int places = 1, batches = 0;
   BuildStrategy strategy;
   RunOptions options{.threads = num_threads()};
@@ -133,6 +133,10 @@ Request request_of(int count, char** words) {
       asked.reps = std::atoi(value());
     else if (word == "--profile")
       asked.profile = true;
+    else if (word == "--gpu")
+      asked.gpu = true;
+    else if (word == "--explain")
+      asked.explain = true;
     else if (word == "--binding")
       asked.binding_only = true;
     else if (word == "--off")
@@ -166,7 +170,7 @@ int run(int count, char** words) {
   default_startup_program().set_seed(1);
   bench::Workload work = bench::workload(asked.name);
   Var& loss = work.build();
-  Executor exe;
+  Executor exe(asked.gpu ? cuda_place(0) : cpu_place());
   exe.run(default_startup_program());
   const Feeds batch = repeated(work.feeds, asked.batches);
   CompiledProgram parallel(default_main_program().shared_from_this());
@@ -194,6 +198,7 @@ int run(int count, char** words) {
   double before = now();
   step();
   const int steps = std::max(1, static_cast<int>(asked.secs / (now() - before)));
+  if (asked.explain) std::printf("%s", exe.report(default_main_program()).c_str());
   if (asked.profile) {
     start_profiling();
     for (int i = 0; i < steps; ++i) step();
@@ -213,14 +218,15 @@ int run(int count, char** words) {
   rusage use{};
   getrusage(RUSAGE_SELF, &use);
   std::printf(
-      "{\"name\": \"%s\", \"threads\": %d, \"places\": %d, \"samples\": %lld, \"ms\": %.5f, "
+      "{\"name\": \"%s\", \"gpu\": %s, \"threads\": %d, \"places\": %d, \"samples\": %lld, \"ms\": "
+      "%.5f, "
       "\"lo\": %.5f, \"hi\": %.5f, "
       "\"cpu_ms\": %.5f, \"first_ms\": %.1f, \"steps\": %d, \"loss\": %.6f, "
       "\"peak_rss_mb\": %.1f, \"onednn\": \"%s\"}\n",
-      asked.name.c_str(), options.threads, asked.places, static_cast<long long>(samples_of(batch)),
-      times[times.size() / 2] * 1e3, times.front() * 1e3, times.back() * 1e3, cpu * 1e3,
-      first * 1e3, steps * asked.reps, last, static_cast<double>(use.ru_maxrss) / 1024,
-      onednn_version().c_str());
+      asked.name.c_str(), asked.gpu ? "true" : "false", options.threads, asked.places,
+      static_cast<long long>(samples_of(batch)), times[times.size() / 2] * 1e3, times.front() * 1e3,
+      times.back() * 1e3, cpu * 1e3, first * 1e3, steps * asked.reps, last,
+      static_cast<double>(use.ru_maxrss) / 1024, onednn_version().c_str());
   return 0;
 }
 

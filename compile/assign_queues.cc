@@ -14,11 +14,18 @@ using Clock = std::array<int, kQueues>;
 
 constexpr size_t number(Runner runner) { return static_cast<size_t>(runner); }
 
-Runner runner_of(const Node& node) {
-  const OpTraits& trait = node.schema->trait();
-  if (trait.transfer == Transfer::upload) return Runner::upload;
-  if (trait.transfer == Transfer::download) return Runner::download;
-  return node.on_device ? Runner::compute : Runner::host;
+Runner runner_of(const Node& node, const Target& target) {
+  const Transfer transfer = node.schema->trait().transfer;
+  if (transfer == Transfer::none) return node.on_device ? Runner::compute : Runner::host;
+  if (!target.copy_queues) return Runner::compute;
+  return transfer == Transfer::upload ? Runner::upload : Runner::download;
+}
+
+// Else it writes the host's memory.
+bool writes_device(const Plan& plan, int i) {
+  const Instruction& one = plan.instructions[static_cast<size_t>(i)];
+  const OpTraits& trait = plan.graph.nodes[one.node].schema->trait();
+  return one.runner != Runner::host && trait.transfer != Transfer::download;
 }
 
 void merge(Clock& into, const Clock& other) {
@@ -47,7 +54,7 @@ class Sweep {
   void order(int i) {
     Instruction& instruction = plan_.instructions[i];
     const Node& node = plan_.graph.nodes[instruction.node];
-    instruction.runner = runner_of(node);
+    instruction.runner = runner_of(node, plan_.target);
     Clock& mine = clocks_[number(instruction.runner)];
     // What the host has done, it did before it put this into a queue.
     if (instruction.runner != Runner::host) merge(mine, clocks_[number(Runner::host)]);
@@ -97,9 +104,8 @@ class Sweep {
       const int used = found->second;
       for (int i = static_cast<int>(plan_.instructions.size()) - 1; i > life.last; --i) {
         const Runner runner = plan_.instructions[i].runner;
-        const bool writes_there = device ? runner == Runner::compute || runner == Runner::upload
-                                         : runner == Runner::host || runner == Runner::download;
-        if (!writes_there || number(runner) == q || before_[i][q] >= used) continue;
+        if (writes_device(plan_, i) != device) continue;
+        if (number(runner) == q || before_[i][q] >= used) continue;
         life.last = i;
         break;
       }

@@ -111,10 +111,8 @@ class OrderCheck {
     for (size_t slot = 0; slot < plan_.slots.size(); ++slot) {
       const Lifetime& life = plan_.lifetimes[slot];
       if (life.first_segment < 0) continue;
-      const auto others = plan_.slots[slot].on_device ? std::array{Runner::compute, Runner::upload}
-                                                      : std::array{Runner::host, Runner::download};
-      for (Runner other : others) {
-        const int next = first_behind(other, life.last);
+      for (Runner other : kRunners) {
+        const int next = first_behind(other, plan_.slots[slot].on_device, life.last);
         if (next < 0) continue;  // what it is behind, those after it are behind, too
         for (Runner user : kRunners) {
           const int used = last_use_[slot][user];
@@ -126,9 +124,16 @@ class OrderCheck {
     }
   }
 
-  int first_behind(Runner wanted, int last) const {
+  // Whose memory it writes.
+  bool is_on_device(int i) const {
+    const Node& node = plan_.graph.nodes[plan_.instructions[static_cast<size_t>(i)].node];
+    const Transfer transfer = node.schema->trait().transfer;
+    return transfer == Transfer::none ? node.on_device : transfer == Transfer::upload;
+  }
+
+  int first_behind(Runner wanted, bool on_device, int last) const {
     for (int i = last + 1; i < static_cast<int>(begin_.size()); ++i) {
-      if (runner(i) == wanted) return i;
+      if (runner(i) == wanted && is_on_device(i) == on_device) return i;
     }
     return -1;
   }

@@ -55,6 +55,7 @@ class Placer {
     }
     place_exits();
     for (Graph::Named& fetch : graph_.fetches) fetch.value = at(fetch.value, /*device=*/false);
+    upload_first();
     for (Value& value : graph_.values) value.node = -1;
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       for (int value : graph_.nodes[n].outs) {
@@ -166,6 +167,20 @@ class Placer {
     graph_.nodes.push_back(std::move(copy));
     copies_[value] = made;
     return made;
+  }
+
+  // What is there before the first node goes up before it: the device's own work then stands in one
+  // piece behind.
+  void upload_first() {
+    std::vector<bool> computed(graph_.values.size(), false);
+    for (const Node& node : graph_.nodes) {
+      for (int value : node.outs) {
+        if (value >= 0) computed[value] = true;
+      }
+    }
+    std::stable_partition(graph_.nodes.begin(), graph_.nodes.end(), [&](const Node& node) {
+      return node.schema->trait().transfer == Transfer::upload && !computed[node.ins[0]];
+    });
   }
 
   void place_results(Node& node) {

@@ -27,6 +27,7 @@ Target target_of(const Place& place) {
           .lanes = facts.lanes,
           .alignment = facts.alignment,
           .blocked_images = facts.blocked_images,
+          .copy_queues = facts.copy_queues,
           .shared_memory = facts.shared_memory};
 }
 

@@ -15,6 +15,7 @@ struct Target {
   // Convolutions work on images whose channels stand in blocks of `lanes`; others lay them out
   // anew.
   bool blocked_images = false;
+  bool copy_queues = false;   // copies between host and device have queues of their own
   bool shared_memory = true;  // the host and all places of the kind read the same memory
 
   bool operator==(const Target&) const = default;

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -76,9 +77,36 @@ class StringSink final : public ByteSink {
   std::string text;
 };
 
+// A file that was not there, written front to back.
+class NewFile final : public ByteSink {
+ public:
+  // `shown`: the name that errors give. `mode`: permissions, less the process's mask.
+  NewFile(std::string path, std::string shown, unsigned mode = 0666);
+  ~NewFile() override;
+  NewFile(NewFile&& other) noexcept;
+  NewFile& operator=(NewFile&&) = delete;
+
+  using ByteSink::write;
+  void write(const void* data, size_t bytes) override;
+  void finish();  // on the disk, and closed
+  uint64_t size() const { return size_; }
+  uint32_t checksum() const { return checksum_; }  // CRC-32C
+  int handle() const { return file_; }
+
+ private:
+  void flush();
+  void write_through(const void* data, size_t bytes);
+
+  std::string shown_;
+  int file_ = -1;
+  uint64_t size_ = 0;
+  uint32_t checksum_ = 0;
+  std::vector<std::byte> waiting_;
+};
+
 // Writes under another name in the same directory and takes the place of `path` at commit(). A file
-// that was never committed is removed, and what stood under `path` before is untouched. Missing
-// directories are made.
+// that was never committed is removed, by the next writer of that path if this one is killed, and
+// what stood under `path` before is untouched. Missing directories are made.
 class AtomicFile final : public ByteSink {
  public:
   explicit AtomicFile(const std::string& path);
@@ -91,17 +119,25 @@ class AtomicFile final : public ByteSink {
   void commit();
 
  private:
-  void flush();
-  void write_through(const void* data, size_t bytes);
-  void abandon() noexcept;
-
   std::string path_;       // where links lead
-  std::string temporary_;  // empty once committed or removed
-  int file_ = -1;
-  std::vector<std::byte> waiting_;
+  std::string temporary_;  // empty once committed
+  std::optional<NewFile> file_;
 };
 
-// A whole file. An IoError when it is larger than `most` bytes.
+// Takes the lock of an open file or directory unless another process or thread holds it. It goes
+// with the handle, so that whoever is killed holds none. Where the file system has no locks: taken.
+enum class Lock { shared, alone };
+bool try_lock(int handle, Lock kind);
+// Makes the names in a directory last through a power cut.
+void sync_directory(const std::string& directory);
+// The permissions of the plain file at `path`; nothing where there is none; an IoError where
+// something stands that no file may replace.
+std::optional<unsigned> mode_to_replace(const std::string& path);
+// What errno says, as an IoError: "cannot open model/w_0: ...".
+Error file_error(std::string_view action, const std::string& path);
+
+// All that is left. An IoError when that is more than `most` bytes.
+std::string read_rest(ByteSource& source, uint64_t most);
 std::string read_file(const std::string& path, uint64_t most);
 void write_file(const std::string& path, std::string_view bytes);  // atomically
 

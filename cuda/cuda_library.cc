@@ -28,8 +28,14 @@ extern "C" void trireme_open_devices(trireme::DeviceLibrary& library) {
 
 extern "C" void trireme_add_kernels(trireme::DeviceKernels& kernels) {
   using namespace trireme::cuda;
-  kernels.facts = {
-      .lanes = 1, .alignment = 256, .blocked_images = false, .shared_memory = false, .half = false};
+  // Every run ends with a wait for all it has begun, so copies would run beside kernels of their
+  // own run alone; events between queues cost more than that brings.
+  kernels.facts = {.lanes = 1,
+                   .alignment = 256,
+                   .blocked_images = false,
+                   .shared_memory = false,
+                   .copy_queues = false,
+                   .half = false};
   add_elementwise(kernels);
   add_fused(kernels);
   add_reductions(kernels);
@@ -42,4 +48,11 @@ extern "C" void trireme_add_kernels(trireme::DeviceKernels& kernels) {
   add_pooling(kernels);
   add_batch_norm(kernels);
   add_order(kernels);
+  add_lstm(kernels);
+  add_sequences(kernels);
+  add_shapes(kernels);
+  add_layer_norm(kernels);
+  add_optimizers(kernels);
+  add_fills(kernels);
+  add_dropout(kernels);
 }

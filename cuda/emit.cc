@@ -144,6 +144,12 @@ std::string number_text(float value) {
   return cat("__uint_as_float(", bits, "u)");
 }
 
+std::string double_text(double value) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  return cat("__longlong_as_double((long long)", bits, "ull)");
+}
+
 Walked walked(const Shape& shape, const std::vector<Strides>& operands, size_t first) {
   const MergedDims dims = merged_dims(shape, operands);
   Walked made;

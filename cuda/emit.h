@@ -15,8 +15,9 @@ namespace trireme::cuda {
 std::string type_text(DType dtype);
 // An unsigned type of as many bytes, for kernels that only move elements.
 std::string bits_text(DType dtype);
-// A float32 with all its bits.
+// A float32, a float64 with all its bits.
 std::string number_text(float value);
+std::string double_text(double value);
 
 // Elements of `shape` one by one, and where each operand stands at element `at`.
 struct Walked {

@@ -116,11 +116,35 @@ template <class T> TR_F T b_max(T own) {
   __syncthreads();
   return top;
 }
-struct Fault { int code, unused; long long position, value; };
+// Runs `body` with the place J of every element of ids[from...n) that is `id`, in order, by all threads
+// of the block together; `left` is how many there are, and counts down.
+#define TR_EACH_SAME(ids, id, from, n, left, J, body) { \
+  __shared__ int tr_found[256]; __shared__ int tr_counts[8]; \
+  for (int64 tr_base = (from); tr_base < (n) && (left) > 0; tr_base += blockDim.x) { \
+    const int64 tr_j = tr_base + threadIdx.x; \
+    const bool tr_same = tr_j < (n) && (ids)[tr_j] == (id); \
+    if (__syncthreads_count(tr_same) == 0) continue; \
+    const unsigned tr_mask = __ballot_sync(0xffffffffu, tr_same); \
+    if (threadIdx.x % 32 == 0) tr_counts[threadIdx.x / 32] = __popc(tr_mask); \
+    __syncthreads(); \
+    int tr_before = 0, tr_all = 0; \
+    for (int k = 0; k < (int)(blockDim.x / 32); ++k) { \
+      if (k < (int)(threadIdx.x / 32)) tr_before += tr_counts[k]; \
+      tr_all += tr_counts[k]; } \
+    if (tr_same) tr_found[tr_before + __popc(tr_mask & ((1u << threadIdx.x % 32) - 1))] = \
+        (int)threadIdx.x; \
+    __syncthreads(); \
+    for (int k = 0; k < tr_all; ++k) { const int64 J = tr_base + tr_found[k]; body } \
+    (left) -= tr_all; __syncthreads(); } }
+// The word is the host's memory, where cards have no atomics: position and value go there in one
+// store, so that they belong together, and the code behind them.
+struct Fault { longlong2 where; int code, unused; };
 TR_F void raise(void* word, int code, int64 position, int64 value) {
-  Fault* fault = (Fault*)word;
-  if (atomicCAS_system(&fault->code, 0, code) != 0) return;
-  fault->position = position; fault->value = value;
+  volatile Fault* fault = (volatile Fault*)word;
+  if (fault->code != 0) return;
+  ((Fault*)word)->where = make_longlong2(position, value);
+  __threadfence_system();
+  fault->code = code;
 }
 )";
 

@@ -5,8 +5,9 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <shared_mutex>
 
-#include "core/file.h"
+#include "core/directory_save.h"
 #include "core/text.h"
 #include "core/warning.h"
 #include "io/vars.h"
@@ -126,10 +127,6 @@ std::vector<std::string> names_by_column(const Program& program, std::string_vie
   return result;
 }
 
-std::shared_ptr<Program> read_program_file(const std::string& path) {
-  return parse_program(read_file(path, kMaxProgramBytes));
-}
-
 InferenceModel described(std::shared_ptr<Program> program) {
   InferenceModel model;
   model.feeds = feed_names(*program);
@@ -138,8 +135,30 @@ InferenceModel described(std::shared_ptr<Program> program) {
   return model;
 }
 
-std::string path_in(const std::string& dirname, const std::string& filename) {
-  return (fs::path(dirname) / filename).string();
+// The original takes the last part of such a name, too: a model is one directory.
+std::string file_name(const std::string& given, const char* otherwise) {
+  return given.empty() ? otherwise : fs::path(given).filename().string();
+}
+
+// A program and, unless `vars` is empty, its parameters: both of one save.
+void save_model(const std::string& directory, const std::string& model_file, const Program& program,
+                const Scope& scope, const VarList& vars, const std::string& params_file) {
+  const std::shared_lock lock(scope.run_lock());
+  DirectorySave save(directory);
+  if (!vars.empty()) add_vars(save, scope, vars, params_file);
+  save.file(model_file).write(serialize(program));
+  save.commit();
+}
+
+InferenceModel load_model(const std::string& directory, const std::string& model_file,
+                          const std::string& params_file, Scope& scope) {
+  const SavedDirectory saved(directory);
+  ByteSource file = saved.open(model_file);
+  InferenceModel model = described(parse_program(read_rest(file, kMaxProgramBytes)));
+  if (!select_vars(*model.program, is_persistable).empty()) {
+    load_persistables(scope, directory, *model.program, params_file);
+  }
+  return model;
 }
 
 }  // namespace
@@ -199,19 +218,14 @@ std::vector<std::string> save_inference_model(const std::string& dirname,
                                               const std::vector<std::string>& targets,
                                               const Program& program, const Scope& scope,
                                               const SaveModelOptions& options) {
-  const std::string model_file =
-      options.model_filename.empty() ? kModelFile : options.model_filename;
+  const std::string model_file = file_name(options.model_filename, kModelFile);
   const std::shared_ptr<Program> saved =
       options.export_for_deployment
           ? normalize_program(program, feeds, targets, {.clip_extra = options.clip_extra})
           : clone(program, false);
-  const std::string path =
-      path_in(dirname, options.export_for_deployment ? model_file : model_file + ".main_program");
-  // Parameters first: a model file that is there has its parameters.
-  if (!options.program_only && !select_vars(*saved, is_persistable).empty()) {
-    save_persistables(scope, dirname, *saved, options.params_filename);
-  }
-  write_file(path, serialize(*saved));
+  const VarList vars = options.program_only ? VarList() : select_vars(*saved, is_persistable);
+  save_model(dirname, options.export_for_deployment ? model_file : model_file + ".main_program",
+             *saved, scope, vars, file_name(options.params_filename, ""));
   return options.export_for_deployment ? fetch_names(*saved) : targets;
 }
 
@@ -227,10 +241,9 @@ void save_inference_model(const std::string& prefix, const std::vector<std::stri
     if (fs::is_directory(file)) throw Error(cat(file, " is a directory"));
   }
   const std::shared_ptr<Program> saved = normalize_program(program, feeds, targets, options);
-  if (!select_vars(*saved, is_persistable).empty()) {
-    save_persistables(scope, {}, *saved, params_file);
-  }
-  write_file(model_file, serialize(*saved));
+  const auto [directory, name] = split_path(prefix);
+  save_model(directory, name + ".pdmodel", *saved, scope, select_vars(*saved, is_persistable),
+             name + ".pdiparams");
 }
 
 InferenceModel load_inference_model(const std::string& dirname, Scope& scope,
@@ -238,20 +251,13 @@ InferenceModel load_inference_model(const std::string& dirname, Scope& scope,
   if (!fs::is_directory(dirname)) {
     throw Error(cat("there is no directory ", dirname)).fix("name the directory of a saved model");
   }
-  InferenceModel model = described(read_program_file(
-      path_in(dirname, options.model_filename.empty() ? kModelFile : options.model_filename)));
-  if (!select_vars(*model.program, is_persistable).empty()) {
-    load_persistables(scope, dirname, *model.program, options.params_filename);
-  }
-  return model;
+  return load_model(dirname, options.model_filename.empty() ? kModelFile : options.model_filename,
+                    options.params_filename, scope);
 }
 
 InferenceModel load_inference_model_at(const std::string& prefix, Scope& scope) {
-  InferenceModel model = described(read_program_file(prefix + ".pdmodel"));
-  if (!select_vars(*model.program, is_persistable).empty()) {
-    load_persistables(scope, {}, *model.program, prefix + ".pdiparams");
-  }
-  return model;
+  const auto [directory, name] = split_path(prefix);
+  return load_model(directory, name + ".pdmodel", name + ".pdiparams", scope);
 }
 
 InferenceModel load_inference_model_from(std::string_view model, std::string_view params,

@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <shared_mutex>
 
-#include "core/file.h"
+#include "core/directory_save.h"
 #include "core/tensor_stream.h"
 #include "core/text.h"
 #include "core/warning.h"
@@ -44,11 +45,29 @@ std::string without_suffix(const std::string& path) {
   return path;
 }
 
-State read_pickle(const std::string& path) {
-  ByteSource file = ByteSource::file(path);
+State read_pickle(ByteSource file) {
   State state;
   for (auto& [name, tensor] : read_state(file)) state[name] = std::move(tensor);
+  check_end(file, "the end of its pickle");
   return state;
+}
+
+// <prefix>.pdparams and <prefix>.pdopt as one save left them.
+class StateFiles {
+ public:
+  explicit StateFiles(const std::string& prefix)
+      : name_(split_path(prefix).second), saved_(split_path(prefix).first) {}
+  bool has(const char* suffix) const { return saved_.has(name_ + suffix); }
+  State read(const char* suffix) const { return read_pickle(saved_.open(name_ + suffix)); }
+
+ private:
+  std::string name_;
+  SavedDirectory saved_;
+};
+
+// One number is [1] in 1.8 and 2.4, and has no dimensions in later versions.
+Tensor one_number(const Tensor& tensor, const Shape& wanted) {
+  return tensor.shape().rank() == 0 && wanted == Shape{1} ? tensor.reshaped({1}) : tensor;
 }
 
 // What the file has for each of `vars`, checked.
@@ -66,7 +85,7 @@ Values chosen(const VarList& vars, const State& state, const std::string& file, 
           .fix("run the startup program first, or give load() an executor");
     }
     Variable value;
-    value.tensor() = found->second;
+    value.tensor() = one_number(found->second, var->shape());
     if (!var->shape().may_equal(value.tensor().shape())) {
       throw Error(ErrorKind::precondition,
                   cat("variable ", var->name(), " has the shape ", var->shape(),
@@ -91,21 +110,9 @@ VarList named(const Program& program, const std::vector<std::string>& names) {
   return vars;
 }
 
-// The regular files below a directory, as names relative to it.
-std::vector<std::string> files_below(const std::string& directory) {
-  std::vector<std::string> files;
-  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
-    if (entry.is_regular_file()) {
-      files.push_back(fs::relative(entry.path(), directory).generic_string());
-    }
-  }
-  std::ranges::sort(files);
-  return files;
-}
-
 void load_directory(const Program& program, const std::string& directory, Scope& scope) {
   std::set<std::string> unused;
-  for (std::string& file : files_below(directory)) unused.insert(std::move(file));
+  for (std::string& file : SavedDirectory(directory).names()) unused.insert(std::move(file));
   const VarList vars =
       select_vars(program, [&](const Var& var) { return unused.erase(var.name()) > 0; });
   for (const std::string& file : unused) {
@@ -120,21 +127,21 @@ State one_combined_file(const std::string& path, std::vector<std::string> names)
         .fix("give the variables that were saved into it");
   }
   std::ranges::sort(names);
-  ByteSource file = ByteSource::file(path);
+  const auto [directory, filename] = split_path(path);
+  ByteSource file = SavedDirectory(directory).open(filename);
   State state;
   for (const std::string& name : names) state[name] = read_tensor(file);
-  if (!file.at_end()) {
-    throw Error(ErrorKind::unavailable,
-                cat(path, " holds more than the ", names.size(), " variables of var_list"));
-  }
+  check_end(file, cat("the last of ", names.size(), " variables of var_list"));
   return state;
 }
 
 State files_of_directory(const std::string& directory, const std::vector<std::string>& names) {
   State state;
-  for (const std::string& name : names.empty() ? files_below(directory) : names) {
-    ByteSource file = ByteSource::file((fs::path(directory) / name).string());
+  const SavedDirectory saved(directory);
+  for (const std::string& name : names.empty() ? saved.names() : names) {
+    ByteSource file = saved.open(name);
     state[name] = read_tensor(file);
+    check_end(file, "the variable");
   }
   return state;
 }
@@ -148,49 +155,51 @@ void save_state(const Program& program, const std::string& path, const Scope& sc
         .fix("give a path such as 'model/net'");
   }
   const std::shared_lock lock(scope.run_lock());
-  const auto write = [&](const char* suffix, const VarList& vars) {
-    AtomicFile file(path + suffix);
-    write_state(file, values_of(vars, scope), options);
-    file.commit();
+  const auto [directory, name] = split_path(path);
+  DirectorySave save(directory);
+  const auto write = [&, &file = name](const char* suffix, const VarList& vars) {
+    write_state(save.file(file + suffix), values_of(vars, scope), options);
   };
   write(kParams, select_vars(program, is_saved_parameter));
   write(kOptimizer, select_vars(program, is_optimizer_state));
-  write_file(path + kModel, serialize(program));
+  save.file(name + kModel).write(serialize(program));
+  save.commit();
 }
 
 void load_state(const Program& program, const std::string& path, Scope& scope,
                 const LoadStateOptions& options) {
   const std::string prefix = without_suffix(path);
-  if (!fs::exists(prefix + kParams)) {
+  std::optional<StateFiles> files(prefix);
+  if (!files->has(kParams)) {
+    files.reset();
     if (!options.create) {
       throw Error(cat("there is no ", prefix, kParams,
                       "; an executor is needed to load what save_vars wrote"))
           .fix("give load() an executor");
     }
     if (fs::is_directory(path)) return load_directory(program, path, scope);
-    if (!fs::is_regular_file(path)) {
+    const auto [directory, filename] = split_path(path);
+    if (!SavedDirectory(directory).has(filename)) {
       throw Error(cat("there is neither ", prefix, kParams, " nor ", path)).fix("check the path");
     }
     if (options.var_list.empty()) {
       throw Error(cat("var_list is needed to load ", path, ", as such a file holds no names"))
           .fix("give the variables that were saved into it");
     }
-    const fs::path file(path);
-    return load_vars(scope, file.parent_path().string(), named(program, options.var_list),
-                     file.filename().string());
+    return load_vars(scope, directory, named(program, options.var_list), filename);
   }
   const std::string params_file = prefix + kParams, optimizer_file = prefix + kOptimizer;
-  Values values = chosen(select_vars(program, is_saved_parameter), read_pickle(params_file),
+  Values values = chosen(select_vars(program, is_saved_parameter), files->read(kParams),
                          params_file, scope, options.create);
   const VarList states = select_vars(program, is_optimizer_state);
   if (!states.empty()) {
-    if (!fs::exists(optimizer_file)) {
+    if (!files->has(kOptimizer)) {
       throw Error(ErrorKind::assertion, cat("there is no ", optimizer_file, " for the ",
                                             states.size(), " variables of the optimizer"))
           .fix("save with save(program, path), or load into a program without an optimizer");
     }
     for (auto& value :
-         chosen(states, read_pickle(optimizer_file), optimizer_file, scope, options.create)) {
+         chosen(states, files->read(kOptimizer), optimizer_file, scope, options.create)) {
       values.push_back(std::move(value));
     }
   }
@@ -199,13 +208,16 @@ void load_state(const Program& program, const std::string& path, Scope& scope,
 
 State load_program_state(const std::string& path, const std::vector<std::string>& var_list) {
   const std::string prefix = without_suffix(path);
-  if (!fs::exists(prefix + kParams)) {
-    if (fs::is_directory(path)) return files_of_directory(path, var_list);
-    return one_combined_file(path, var_list);
+  {
+    const StateFiles files(prefix);
+    if (files.has(kParams)) {
+      State state = files.read(kParams);
+      if (files.has(kOptimizer)) state.merge(files.read(kOptimizer));
+      return state;
+    }
   }
-  State state = read_pickle(prefix + kParams);
-  if (fs::exists(prefix + kOptimizer)) state.merge(read_pickle(prefix + kOptimizer));
-  return state;
+  if (fs::is_directory(path)) return files_of_directory(path, var_list);
+  return one_combined_file(path, var_list);
 }
 
 void set_program_state(const Program& program, const State& state, Scope& scope) {

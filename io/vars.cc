@@ -7,7 +7,7 @@
 #include <set>
 #include <shared_mutex>
 
-#include "core/file.h"
+#include "core/directory_save.h"
 #include "core/tensor_stream.h"
 #include "core/text.h"
 #include "core/warning.h"
@@ -56,12 +56,6 @@ Variable read_one(ByteSource& from, const Var& var) {
   return value;
 }
 
-void check_end(const ByteSource& from, const std::string& what) {
-  if (from.at_end()) return;
-  throw Error(ErrorKind::unavailable, cat(from.name(), " has ", from.left(), " bytes after ", what))
-      .fix("load the variables that were saved, all of them");
-}
-
 Values read_all(ByteSource& from, const VarList& vars) {
   Values values;
   for (const Var* var : vars) values.emplace_back(var->name(), read_one(from, *var));
@@ -105,22 +99,22 @@ VarList select_vars(const Program& program, const std::function<bool(const Var&)
   return vars;
 }
 
+void add_vars(DirectorySave& save, const Scope& scope, const VarList& vars,
+              const std::string& filename) {
+  const VarList saved = with_bytes(vars);
+  if (!filename.empty()) return write_all(scope, by_name(saved), save.file(filename));
+  for (const Var* var : saved) write_from(scope, *var, save.file(var->name()));
+}
+
 void save_vars(const Scope& scope, const std::string& dirname, const VarList& vars,
                const std::string& filename) {
-  const VarList saved = with_bytes(vars);
-  if (nothing_selected(saved)) return;
+  if (nothing_selected(with_bytes(vars))) return;
   const std::shared_lock lock(scope.run_lock());
-  if (!filename.empty()) {
-    AtomicFile file(path_of(dirname, filename));
-    write_all(scope, by_name(saved), file);
-    file.commit();
-    return;
-  }
-  for (const Var* var : saved) {
-    AtomicFile file(path_of(dirname, var->name()));
-    write_from(scope, *var, file);
-    file.commit();
-  }
+  const auto [directory, name] =
+      filename.empty() ? std::pair(dirname, std::string()) : split_path(path_of(dirname, filename));
+  DirectorySave save(directory);
+  add_vars(save, scope, vars, name);
+  save.commit();
 }
 
 void save_params(const Scope& scope, const std::string& dirname, const Program& program,
@@ -138,12 +132,14 @@ void load_vars(Scope& scope, const std::string& dirname, const VarList& vars,
   const VarList loaded = with_bytes(vars);
   if (nothing_selected(loaded)) return;
   if (!filename.empty()) {
-    ByteSource file = ByteSource::file(path_of(dirname, filename));
+    const auto [directory, name] = split_path(path_of(dirname, filename));
+    ByteSource file = SavedDirectory(directory).open(name);
     return set_values(scope, read_all(file, by_name(loaded)));
   }
+  const SavedDirectory saved(dirname);
   Values values;
   for (const Var* var : loaded) {
-    ByteSource file = ByteSource::file(path_of(dirname, var->name()));
+    ByteSource file = saved.open(var->name());
     values.emplace_back(var->name(), read_one(file, *var));
     check_end(file, "the variable");
   }
@@ -179,6 +175,12 @@ void check_loaded_shape(const Var& var, const Variable& value, const std::string
   throw Error(ErrorKind::precondition, cat("parameter ", var.name(), " has the shape ", var.shape(),
                                            " in the program and ", tensor.shape(), " in ", file))
       .fix("load a file that was saved from this network");
+}
+
+void check_end(const ByteSource& from, const std::string& what) {
+  if (from.at_end()) return;
+  throw Error(ErrorKind::unavailable, cat(from.name(), " has ", from.left(), " bytes after ", what))
+      .fix("load the variables that were saved, all of them; if they are, the file is damaged");
 }
 
 void set_values(Scope& scope, Values values) {

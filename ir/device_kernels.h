@@ -16,6 +16,7 @@ struct DeviceFacts {
   size_t alignment = 256;
   bool blocked_images = false;
   bool shared_memory = false;
+  bool copy_queues = true;  // copies run beside kernels; else in their queue, one behind another
   bool half = true;  // its kernels take float16 and bfloat16; else the host computes with those
 };
 

@@ -10,18 +10,22 @@ namespace {
 
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
-// Insertions, deletions and replacements that turn a into b; case counts for nothing.
+// Insertions, deletions, replacements and swapped neighbours that turn a into b; case counts for
+// nothing.
 size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
+  const auto same = [&](size_t i, size_t j) { return lower(a[i - 1]) == lower(b[j - 1]); };
+  std::vector<size_t> last(b.size() + 1), row(b.size() + 1), next(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
+    next[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (lower(a[i - 1]) == lower(b[j - 1]) ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+      next[j] = std::min({row[j - 1] + (same(i, j) ? 0 : 1), row[j] + 1, next[j - 1] + 1});
+      if (i > 1 && j > 1 && same(i, j - 1) && same(i - 1, j)) {
+        next[j] = std::min(next[j], last[j - 2] + 1);
+      }
     }
+    std::swap(last, row);
+    std::swap(row, next);
   }
   return row[b.size()];
 }

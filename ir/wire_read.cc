@@ -172,8 +172,10 @@ void read_op(const wire::OpDesc& from, Block& block) {
       if (has_unknown_type(attr)) continue;  // take_unknown keeps it
       refuse_file(cat("attribute ", attr.name(), " of op ", spec.type, " has no type"));
     }
-    if (!spec.attrs.emplace(attr.name(), read_attr(attr)).second) {
-      refuse_file(cat("op ", spec.type, " has attribute ", attr.name(), " twice"));
+    // Later versions of the original write some attributes twice, with one value.
+    const auto [held, is_new] = spec.attrs.emplace(attr.name(), read_attr(attr));
+    if (!is_new && held->second != read_attr(attr)) {
+      refuse_file(cat("op ", spec.type, " has attribute ", attr.name(), " twice, with two values"));
     }
   }
   for (const auto& [name, value] : foreign_attributes(spec.type)) {

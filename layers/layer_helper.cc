@@ -7,6 +7,7 @@
 #include "ir/near_match.h"
 #include "ir/schema.h"
 #include "ir/unique_name.h"
+#include "layers/weight_norm.h"
 
 namespace trireme {
 namespace {
@@ -45,6 +46,21 @@ Error unknown_activation(const LayerHelper& helper, const std::string& act) {
   return error.fix(cat("did you mean \"", near.front(), "\"?"));
 }
 
+// Ops name their variables: one of another program is right where this one has the name, too.
+void check_program(const LayerHelper& helper, const VarSlots& slots) {
+  for (const auto& [slot, vars] : slots) {
+    for (const Var* var : vars) {
+      if (&var->block().program() == &helper.main_program()) continue;
+      if (helper.main_program().current_block().find_var_recursive(var->name())) continue;
+      throw helper.error(cat(slot, " is the variable ", var->name(), " of another program"))
+          .fix(
+              "build the layer inside program_guard() of the program that has the variable, or "
+              "take "
+              "a variable of this one");
+    }
+  }
+}
+
 }  // namespace
 
 SourceLine user_line() {
@@ -59,6 +75,7 @@ LayerHelper::LayerHelper(std::string layer_type, const std::string& name)
 Var* LayerHelper::create_parameter(const ParameterRequest& request) {
   if (!request.attr.wanted()) return nullptr;
   const ParamAttr& attr = request.attr.attr();
+  if (attr.weight_norm) return &weight_normalized(*this, request);
   const std::string name = attr.name.empty()
                                ? unique_names().generate(cat(name_, request.is_bias ? ".b" : ".w"))
                                : attr.name;
@@ -136,6 +153,7 @@ void LayerHelper::set_variable_initializer(Var& var, Initializer& initializer) {
 
 Op& LayerHelper::append_op(std::string type, const VarSlots& inputs, const VarSlots& outputs,
                            Attrs attrs) {
+  check_program(*this, inputs);
   return main_program().current_block().append_op({.type = std::move(type),
                                                    .inputs = to_slots(inputs),
                                                    .outputs = to_slots(outputs),

@@ -6,6 +6,7 @@
 
 #include "core/text.h"
 #include "layers/layer_helper.h"
+#include "layers/math_op.h"
 #include "layers/nn.h"
 #include "layers/ops.h"
 #include "layers/tensor.h"
@@ -171,7 +172,7 @@ Var& nce(Var& input, Var& label, const NceOptions& options, SourceLine line) {
                     {"sampler", sampler},
                     {"is_sparse", options.is_sparse},
                     {"remote_prefetch", options.is_sparse}});
-  return scale(cost, {.scale = 1.0 / (options.num_neg_samples + 1)});
+  return math_op("elementwise_div", cost, Scalar(options.num_neg_samples + 1), user_line());
 }
 
 Var& hsigmoid(Var& input, Var& label, const HsigmoidOptions& options, SourceLine line) {

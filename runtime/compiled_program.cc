@@ -9,6 +9,7 @@
 #include "core/flags.h"
 #include "core/text.h"
 #include "core/warning.h"
+#include "ir/distributed.h"
 #include "runtime/places.h"
 
 namespace trireme {
@@ -53,6 +54,38 @@ void warn_of_written_parameters(const Program& program) {
   }
 }
 
+// In the order of names. First all say how many devices they have: gradients are summed as if all
+// had as many.
+void share_parameters(const Program& program, const Scope& scope, Group& group, int devices) {
+  std::vector<int64_t> all(static_cast<size_t>(group.size()));
+  const int64_t mine = devices;
+  const Piece count{.in = &mine, .out = all.data(), .count = 1};
+  run_collective(*group.prepare({.kind = Collective::Kind::all_gather,
+                                 .dtype = DType::int64,
+                                 .tag = "the number of devices"}),
+                 {.pieces = {&count, 1}});
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (all[r] == mine) continue;
+    throw Error(ErrorKind::precondition, cat("rank ", r, " trains on ", all[r],
+                                             " devices and rank ", group.rank(), " on ", mine))
+        .fix("give all trainers as many places (CPU_NUM)");
+  }
+  std::set<std::string> names;
+  for (const Var* var : program.global_block().vars()) {
+    if (var->persistable()) names.insert(var->name());
+  }
+  for (const std::string& name : names) {
+    Variable* value = scope.find(name);
+    if (!value || value->kind() != Kind::dense || !value->initialized()) continue;
+    const Tensor& tensor = std::as_const(*value).tensor();
+    if (!in_host_memory(tensor.place())) continue;
+    const Piece piece{.in = tensor.address(), .out = tensor.address(), .count = tensor.numel()};
+    run_collective(
+        *group.prepare({.kind = Collective::Kind::broadcast, .dtype = tensor.dtype(), .tag = name}),
+        {.pieces = {&piece, 1}});
+  }
+}
+
 // What the user feeds into a variable that outlives the step is not part of a batch.
 std::set<std::string> persistable_feeds(const Program& program, const Feeds& feeds) {
   std::set<std::string> names;
@@ -61,6 +94,18 @@ std::set<std::string> persistable_feeds(const Program& program, const Feeds& fee
     if (var && var->persistable()) names.insert(name);
   }
   return names;
+}
+
+// A program that was transpiled for several processes must not train alone in silence.
+void check_trainers(const Program& program, const BuildStrategy& build) {
+  const DistributedFacts* facts = program.distributed.get();
+  if (!facts || facts->mode != "nccl2") return;
+  const size_t trainers = facts->trainer_endpoints.size();
+  if (trainers < 2 || build.num_trainers == static_cast<int>(trainers)) return;
+  throw Error(ErrorKind::precondition, cat("the program was transpiled for ", trainers,
+                                           " trainers (nccl2), but num_trainers is ",
+                                           build.num_trainers, ": it would train alone"))
+      .fix(cat("give num_trainers=", trainers, " and trainer_id=", facts->trainer_id));
 }
 
 }  // namespace
@@ -99,6 +144,7 @@ void CompiledProgram::with_data_parallel(const DataParallel& options) {
         .fix("call with_data_parallel on it first");
   }
   if (trains()) {
+    check_trainers(*program_, build_);
     const auto ops = program_->global_block().ops();
     const auto loss =
         std::find_if(ops.begin(), ops.end(), [](const Op* op) { return is_loss_gradient(*op); });
@@ -155,7 +201,36 @@ Executor::ParallelOptions CompiledProgram::parallel_options() const {
   return {.places = by_device ? places_ : std::vector<Place>{},
           .loss_gradient = loss_gradient(build_.gradient_scale_strategy),
           .sync_batch_norm = build_.sync_batch_norm,
-          .tree = build_.virtual_shards > 0};
+          .tree = build_.virtual_shards > 0,
+          .others = ring_ ? ring_->group : nullptr};
+}
+
+void CompiledProgram::meet_others(const RunOptions& options) const {
+  if (!joins_others()) return;
+  const Scope& scope = options.scope ? *options.scope : global_scope();
+  std::shared_ptr<Ring> ring = find_ring(scope, kProcessesName);
+  const auto refuse = [](const std::string& what, const std::string& fix) {
+    throw Error(ErrorKind::precondition, what).fix(fix);
+  };
+  const int ranks = ring->group->size();
+  if (ranks != build_.num_trainers || ring->group->rank() != build_.trainer_id) {
+    refuse(cat("num_trainers is ", build_.num_trainers, " and trainer_id ", build_.trainer_id,
+               ", but the startup program has met as rank ", ring->group->rank(), " of ", ranks),
+           "give the transpiler and the strategy the same trainers");
+  }
+  const auto same = [&](const std::vector<std::string>& endpoints, const char* whose) {
+    if (endpoints.empty() || endpoints == ring->endpoints) return;
+    refuse(cat(whose, " names the trainers ", join(endpoints, ","), ", but those who have met are ",
+               join(ring->endpoints, ",")),
+           "give the transpiler and the strategy the same trainers");
+  };
+  same(build_.trainers_endpoints, "BuildStrategy.trainers_endpoints");
+  if (program_->distributed) same(program_->distributed->trainer_endpoints, "the program");
+  if (ring == ring_ && shared_.contains(scope.id())) return;
+  if (ring != ring_) shared_.clear();
+  ring_ = std::move(ring);
+  share_parameters(*program_, scope, *ring_->group, devices());
+  shared_.insert(scope.id());
 }
 
 int CompiledProgram::shards() const {
@@ -220,6 +295,7 @@ std::vector<Replicas::Result> CompiledProgram::run(Executor& executor, const Fee
                                                    const std::vector<std::string>& fetches,
                                                    RunOptions options) {
   take_places(executor.place().kind);
+  meet_others(options);
   std::unique_ptr<Share> share = take_share(feeds);
   share_out(feeds, *share);
   std::vector<Replicas::Result> results = executor.run_parallel(
@@ -244,6 +320,7 @@ std::vector<Replicas::Result> CompiledProgram::run(Executor& executor,
     throw Error(cat("feed is a list of ", feeds.size(), " for ", wanted, " devices"))
         .fix("give one dict per device");
   }
+  meet_others(options);
   return executor.run_parallel(*program_, feeds, fetches, parallel_options(),
                                in_effect(std::move(options)));
 }
@@ -252,6 +329,7 @@ PlanMemory CompiledProgram::prepare(Executor& executor, const std::vector<Feeds>
                                     const std::vector<std::string>& fetches,
                                     RunOptions options) const {
   take_places(executor.place().kind);
+  meet_others(options);
   return executor.prepare(*program_, feeds, fetches, parallel_options(),
                           in_effect(std::move(options)));
 }

@@ -10,11 +10,12 @@ namespace trireme {
 
 class DeviceQueues {
  public:
-  explicit DeviceQueues(Device& device)
-      : device_(device),
-        compute_(device.make_queue(QueueKind::compute)),
-        upload_(device.make_queue(QueueKind::upload)),
-        download_(device.make_queue(QueueKind::download)) {}
+  DeviceQueues(Device& device, const Target& target)
+      : device_(device), compute_(device.make_queue(QueueKind::compute)) {
+    if (!target.copy_queues) return;
+    upload_ = device.make_queue(QueueKind::upload);
+    download_ = device.make_queue(QueueKind::download);
+  }
 
   Device& device() { return device_; }
   Queue* of(Runner runner) {  // null: the host runs it
@@ -37,13 +38,13 @@ class DeviceQueues {
   }
   void synchronize() {  // the host waits for all that is in the queues
     for (Queue* queue : {upload_.get(), compute_.get(), download_.get()}) {
-      device_.synchronize(*queue);
+      if (queue) device_.synchronize(*queue);
     }
   }
 
  private:
   Device& device_;
-  std::unique_ptr<Queue> compute_, upload_, download_;
+  std::unique_ptr<Queue> compute_, upload_, download_;  // the last two where copies have their own
 };
 
 // A kernel of the device itself: copies a tensor or selected rows from one memory to the other.

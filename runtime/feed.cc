@@ -22,11 +22,16 @@ void check_shape(const Var& var, const Tensor& tensor) {
   const auto what = [&] {
     return cat("the fed value of ", var.name(), " has the wrong shape: ", both_sides(var, tensor));
   };
-  if (declared.rank() != fed.rank()) {
+  // [4] is what many feed to [None, 1]: last dimensions of 1 may be left out, as in 1.8.
+  bool short_of_ones = fed.rank() > 0 && fed.rank() < declared.rank();
+  for (int i = fed.rank(); i < declared.rank(); ++i) {
+    short_of_ones = short_of_ones && declared[i].known() && declared[i].value() == 1;
+  }
+  if (declared.rank() != fed.rank() && !short_of_ones) {
     throw Error(what()).fix(cat("feed an array of ", declared.rank(), " dimensions"));
   }
   // With LoD the first extent counts rows of all sequences together: it is free.
-  for (int i = tensor.lod().empty() ? 0 : 1; i < declared.rank(); ++i) {
+  for (int i = tensor.lod().empty() ? 0 : 1; i < fed.rank(); ++i) {
     if (!declared[i].may_equal(fed[i])) {
       throw Error(what()).fix(
           cat("dimension ", i, " must be ", declared[i], ", or declare it None"));

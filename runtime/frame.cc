@@ -34,7 +34,8 @@ Frame::Frame(const Plan& plan, const Place& place, Frame* outer)
       slots_(plan),
       binding_(plan, slots_, in_host_memory(place) ? nullptr : &device_of(place)),
       placement_(plan, binding_, slots_, place) {
-  if (!outer && !in_host_memory(place)) queues_ = std::make_unique<DeviceQueues>(device_of(place));
+  if (!outer && !in_host_memory(place))
+    queues_ = std::make_unique<DeviceQueues>(device_of(place), plan.target);
   if (plan.has_queues) {
     for (const Instruction& instruction : plan.instructions) {
       events_.push_back(instruction.signals ? device_of(place).make_event() : nullptr);
@@ -170,6 +171,7 @@ void Frame::run_instruction(int index) {
     if (instruction.signals) {
       top_->queues_->device().record(*top_->queues_->of(instruction.runner), *events_[index]);
     }
+    if (timed && plan_.has_queues) synchronize();  // its time is the kernel's, not the call's
     if (timed) record(index, start);
     if (settings.check_nan_inf) check_finite(index);
   } catch (Error& e) {

@@ -53,6 +53,33 @@ std::string region_text(const Frame& body, const Plan& plan) {
   return text + ", for the sub-block of ";
 }
 
+std::string counts_text(const std::map<std::string, size_t>& counts) {
+  std::string text;
+  for (const auto& [name, count] : counts) {
+    text += cat(text.empty() ? " " : ", ", name, " x", count);
+  }
+  return text;
+}
+
+// Of a plan for a device that is not the host: what its queues run, and what the host does.
+std::string queues_text(const Plan& plan, size_t replayed) {
+  size_t on_queue = 0, up = 0, down = 0;
+  std::map<std::string, size_t> host;
+  for (const Instruction& one : plan.instructions) {
+    const Node& node = plan.graph.nodes[one.node];
+    const Transfer transfer = node.schema->trait().transfer;
+    up += transfer == Transfer::upload;
+    down += transfer == Transfer::download;
+    on_queue += one.runner == Runner::compute && transfer == Transfer::none;
+    if (one.runner != Runner::host) continue;
+    ++host[(node.members.empty() ? node : node.members[0]).schema->type()];
+  }
+  return cat("device\n  ", on_queue, " instructions in its queue, ", replayed,
+             replayed == 1 ? " stretch" : " stretches", " of them replayed; ", up, " uploads, ",
+             down, " downloads\n  by the host:", host.empty() ? " nothing" : counts_text(host),
+             "\n");
+}
+
 }  // namespace
 
 std::string Frame::report() const {
@@ -118,15 +145,10 @@ std::string Frame::report() const {
     out << "  " << bytes_text(owners[i].bytes) << " " << info.name << " " << name_of(info.dtype)
         << " " << info.shape << " of " << place_of(node) << "\n";
   }
+  if (plan_.has_queues) out << queues_text(plan_, replayed());
   out << "kernels\n";
-  for (const auto& [type, chosen] : kernels) {
-    out << "  " << type << ":";
-    const char* before = " ";
-    for (const auto& [name, count] : chosen) {
-      out << std::exchange(before, ", ") << name << " x" << count;
-    }
-    out << "\n";
-  }
+  for (const auto& [type, chosen] : kernels)
+    out << "  " << type << ":" << counts_text(chosen) << "\n";
   return out.str();
 }
 

@@ -17,8 +17,9 @@ bool is_random(const Node& node) {
 
 bool may_join(const Plan& plan, int index) {
   const Instruction& one = plan.instructions[static_cast<size_t>(index)];
+  const Node& node = plan.graph.nodes[static_cast<size_t>(one.node)];
   return one.runner == Runner::compute && !one.exchange && !one.late && one.region_plans.empty() &&
-         one.cleared.empty() && !is_random(plan.graph.nodes[static_cast<size_t>(one.node)]);
+         one.cleared.empty() && node.schema->trait().transfer == Transfer::none && !is_random(node);
 }
 
 bool dense(const std::vector<Variable*>& variables) {

@@ -35,6 +35,12 @@ void check_fresh(const TranspileRequest& request) {
   }
 }
 
+void check_trainer_id(int id, int trainers) {
+  if (id >= 0 && id < trainers) return;
+  throw transpile_error(cat("trainer_id is ", id, " but must be from 0 to ", trainers - 1))
+      .fix("number the trainers from 0; on a server any of their numbers will do");
+}
+
 // The endpoints of all ranks, and which of them this process is.
 Ranks find_ranks(const TranspileRequest& request, const std::string& mode) {
   Ranks ranks;
@@ -57,10 +63,7 @@ Ranks find_ranks(const TranspileRequest& request, const std::string& mode) {
   }
   ranks.rank = request.trainer_id;
   ranks.current_endpoint = request.current_endpoint;
-  if (ranks.rank < 0 || ranks.rank >= ranks.count()) {
-    throw transpile_error(
-        cat("trainer_id is ", ranks.rank, " but must be from 0 to ", ranks.count() - 1));
-  }
+  check_trainer_id(ranks.rank, ranks.count());
   if (std::ranges::find(ranks.endpoints, ranks.current_endpoint) == ranks.endpoints.end()) {
     throw transpile_error(cat("current_endpoint is ", ranks.current_endpoint,
                               ", which is not among trainers ", join(ranks.endpoints, ",")));
@@ -136,7 +139,7 @@ void DistributeTranspiler::transpile_pserver(const TranspileRequest& request) {
   if (*trainers < 1)
     throw transpile_error(cat("trainers is ", *trainers, " but must be at least 1"));
   std::vector<std::string> endpoints = parse_endpoints(request.pservers, kPservers);
-  // A server's process gives any id; a trainer's is checked when its program is asked for.
+  check_trainer_id(request.trainer_id, *trainers);
   Placement placement = place(*request.program, *request.startup_program, config_,
                               request.sync_mode, request.trainer_id, *trainers, endpoints);
   placement.server = server_;
@@ -212,6 +215,7 @@ void DistributeTranspiler::transpile_collective(const TranspileRequest& request)
     const int* count = std::get_if<int>(&request.trainers);
     const int ranks = count ? *count : find_ranks(request, "collective").count();
     if (ranks < 1) throw transpile_error(cat("trainers is ", ranks, " but must be at least 1"));
+    check_trainer_id(request.trainer_id, ranks);
     edit_both(request, [&](Program& main, Program& first) {
       make_multi_thread(main, first, config_.nccl_comm_num, ranks);
     });
@@ -249,10 +253,6 @@ const Placement& DistributeTranspiler::placement() const {
 
 std::shared_ptr<Program> DistributeTranspiler::get_trainer_program(bool wait_port) const {
   const Placement& placed = placement();
-  if (placed.trainer_id < 0 || placed.trainer_id >= placed.trainers) {
-    throw transpile_error(cat("trainer_id is ", placed.trainer_id, " but must be from 0 to ",
-                              placed.trainers - 1, " on a trainer"));
-  }
   auto facts = std::make_shared<DistributedFacts>(*program_->distributed);
   facts->wait_for = wait_port ? placed.endpoints : std::vector<std::string>();
   program_->distributed = startup_->distributed = facts;

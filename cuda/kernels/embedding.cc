@@ -3,6 +3,7 @@
 #include "cuda/cuda_device.h"
 #include "cuda/emit.h"
 #include "cuda/faults.h"
+#include "cuda/kernels/named_rows.h"
 #include "cuda/kernels/register.h"
 
 namespace trireme::cuda {
@@ -70,34 +71,30 @@ BoundKernel sparse_gradient(const KernelSite& site) {
                   });
 }
 
-// The table is cleared; then the block of an id's first place adds up all its places, in their
-// order, so that two runs give the same bits.
+// The table is cleared; then every row that is named gets the sum of its places.
 BoundKernel dense_gradient(const KernelSite& site) {
   const Lookup sizes(site);
   const int ids = site.position("Ids"), from = site.position("Out@GRAD");
   const int to = site.out_position("W@GRAD");
-  const std::string type = type_text(site.in("W").dtype);
-  Launch clear =
+  const auto padding = site.attr<int64_t>("padding_idx");
+  const NamedRows named({.height = sizes.height,
+                         .width = sizes.width,
+                         .count = sizes.count,
+                         .id_type = sizes.id_type,
+                         .fault = sizes.code,
+                         .skipped = padding == -1 ? std::nullopt : std::optional(padding)});
+  const Launch clear =
       pointwise(site.in("W").shape, {}, cat("((", sizes.type, "*)p.at[0])[at] = 0;\n"), 1);
-  const std::string body =
-      cat("const ", sizes.id_type, "* ids = (const ", sizes.id_type,
-          "*)p.at[1];\nconst int64 id = ids[row];\nint own = 0;\n"
-          "for (int64 j = threadIdx.x; j < row; j += blockDim.x) own |= ids[j] == id;\n"
-          "const bool first = b_max(own) == 0;\n"
-          "if (!first || (d.v[3] != -1 && id == d.v[3])) continue;\n"
-          "if (id < 0 || id >= d.v[4]) { if (threadIdx.x == 0) raise(p.at[3], ",
-          sizes.code, ", row, id); continue; }\n",
-          "for (int64 c = threadIdx.x; c < d.v[5]; c += blockDim.x) { ", type,
-          " sum = 0;\nfor (int64 i = row; i < d.v[0]; ++i) if (ids[i] == id) sum += ((const ", type,
-          "*)p.at[0])[i * d.v[5] + c];\n((", type, "*)p.at[2])[id * d.v[5] + c] = sum; }\n");
-  AxisRows rows;
-  rows.outer = sizes.count, rows.extent = std::max<int64_t>(sizes.width, 1), rows.inner = 1;
-  Launch add = by_row(rows, body, 4, sizes.numbers(site));
-  return on_queue([=](const KernelArgs& k) {
+  const Launch add =
+      named.update(type_text(site.in("W").dtype), "", "g += more;", "((T*)p.at[3])[to] = g;\n", 4);
+  BoundKernel kernel = on_queue([=](const KernelArgs& k) {
     launch(clear, {k.out(to).address()}, *k.queue);
-    launch(add, {k.in(from).address(), k.in(ids).address(), k.out(to).address(), fault_word(k)},
+    named.find(static_cast<CudaQueue&>(*k.queue), k.scratch, k.in(ids).address());
+    launch(add, {k.in(ids).address(), k.scratch, k.in(from).address(), k.out(to).address()},
            *k.queue);
   });
+  kernel.scratch = named.bytes();
+  return kernel;
 }
 
 std::optional<BoundKernel> lookup_gradient(const KernelSite& site, std::string* why_not) {

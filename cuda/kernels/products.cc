@@ -1,11 +1,9 @@
 // Matrix products by cuBLAS, in the precision of their operands unless FLAGS_allow_tf32 is set.
-#include <cublas_v2.h>
-
 #include "core/flags.h"
 #include "core/text.h"
 #include "cuda/cuda_device.h"
-#include "cuda/cuda_error.h"
 #include "cuda/emit.h"
+#include "cuda/kernels/blas.h"
 #include "cuda/kernels/register.h"
 #include "ops/math/matrix_products.h"
 
@@ -50,30 +48,30 @@ struct BlasProducts {
     batches.push_back({.a = a, .b = b, .c = c, .beta = beta});
   }
 
-  // cuBLAS stores column after column: what it sees are the matrices turned over, and
-  // c' = op(b)' * op(a)'.
   template <class T>
   void run(const KernelArgs& args) const {
-    constexpr bool is_double = sizeof(T) == 8;
-    constexpr cudaDataType_t type = is_double ? CUDA_R_64F : CUDA_R_32F;
-    const cublasComputeType_t compute = is_double ? CUBLAS_COMPUTE_64F
-                                        : tf32    ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                                  : CUBLAS_COMPUTE_32F;
-    auto& queue = static_cast<CudaQueue&>(*args.queue);
-    queue.device.use();
     const auto at = [](const Tensor& tensor, int64_t offset) {
       return static_cast<T*>(tensor.address()) + offset;
     };
-    const auto op = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
-    const T scale = static_cast<T>(alpha);
     for (const Batch& one : batches) {
-      const T beta = static_cast<T>(one.beta);
-      check(cublasGemmStridedBatchedEx_64(
-                queue.blas(), op(trans_b), op(trans_a), n, m, k, &scale, at(args.in(b_at), one.b),
-                type, std::max<int64_t>(ldb, 1), one.step_b, at(args.in(a_at), one.a), type,
-                std::max<int64_t>(lda, 1), one.step_a, &beta, at(args.out(c_at), one.c), type,
-                std::max<int64_t>(ldc, 1), one.step_c, one.count, compute, CUBLAS_GEMM_DEFAULT),
-            "cublasGemmStridedBatchedEx_64");
+      multiply<T>(static_cast<CudaQueue&>(*args.queue), {.m = m,
+                                                         .n = n,
+                                                         .k = k,
+                                                         .a = at(args.in(a_at), one.a),
+                                                         .lda = lda,
+                                                         .trans_a = trans_a,
+                                                         .b = at(args.in(b_at), one.b),
+                                                         .ldb = ldb,
+                                                         .trans_b = trans_b,
+                                                         .c = at(args.out(c_at), one.c),
+                                                         .ldc = ldc,
+                                                         .alpha = alpha,
+                                                         .beta = one.beta,
+                                                         .count = one.count,
+                                                         .step_a = one.step_a,
+                                                         .step_b = one.step_b,
+                                                         .step_c = one.step_c,
+                                                         .tf32 = tf32});
     }
   }
 };

@@ -1,6 +1,7 @@
 // Ops that read and write parameter files: save, load, save_combine, load_combine.
 #include <filesystem>
 
+#include "core/directory_save.h"
 #include "core/tensor_stream.h"
 #include "core/text.h"
 #include "ir/schema.h"
@@ -55,14 +56,20 @@ void check_end(const ByteSource& from, const std::string& what) {
       .fix("load the variables that were saved, all of them");
 }
 
+ByteSource open_saved(const std::string& path) {
+  const auto [directory, file] = split_path(path);
+  return SavedDirectory(directory).open(file);
+}
+
 KernelFn save(const KernelSite& site) {
   const std::string path = file_path(site);
   const bool overwrite = site.attr<bool>("overwrite"), as_fp16 = site.attr<bool>("save_as_fp16");
   return [=, at = site.position("X"), name = site.in("X").name](const KernelArgs& k) {
     check_overwrite(path, overwrite);
-    AtomicFile file(path);
-    write_one(file, *k.ins[at], name, as_fp16);
-    file.commit();
+    const auto [directory, file] = split_path(path);
+    DirectorySave save(directory);
+    write_one(save.file(file), *k.ins[at], name, as_fp16);
+    save.commit();
   };
 }
 
@@ -87,9 +94,10 @@ KernelFn save_combine(const KernelSite& site) {
       return;
     }
     check_overwrite(path, overwrite);
-    AtomicFile file(path);
-    write_all(file);
-    file.commit();
+    const auto [directory, file] = split_path(path);
+    DirectorySave save(directory);
+    write_all(save.file(file));
+    save.commit();
   };
 }
 
@@ -102,7 +110,7 @@ KernelFn load(const KernelSite& site) {
     throw site.error(cat("seek is ", seek, " but shape is empty")).fix("give the part's shape");
   }
   return [=, at = site.out_position("Out"), kind = holds(site.out("Out"))](const KernelArgs& k) {
-    ByteSource file = ByteSource::file(path);
+    ByteSource file = open_saved(path);
     Variable value;
     if (seek == -1) {
       read_variable(file, value, kind);
@@ -122,7 +130,7 @@ KernelFn load_combine(const KernelSite& site) {
   for (size_t i = 0; i < site.out_count("Out"); ++i) kinds.push_back(holds(site.out("Out", i)));
   return [=, at = site.out_position("Out")](const KernelArgs& k) {
     ByteSource source =
-        from_memory ? ByteSource::memory(path, "the bytes in file_path") : ByteSource::file(path);
+        from_memory ? ByteSource::memory(path, "the bytes in file_path") : open_saved(path);
     // All of it is read before the first variable changes.
     std::vector<Variable> values(kinds.size());
     for (size_t i = 0; i < kinds.size(); ++i) read_variable(source, values[i], kinds[i]);

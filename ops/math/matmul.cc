@@ -166,7 +166,6 @@ void register_stacks(Registry& ops) {
                   .in("Y", "[stack, k, n]")
                   .out("Out", "[stack, m, n]: X * Y for each matrix"),
               bmm_operands)
-      .traits({.product = true})
       .sample([](Draw& d) {
         return product_sample(d, {2, 3, 4}, {2, 4, 2}, {});
       });

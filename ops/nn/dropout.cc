@@ -1,7 +1,7 @@
 // dropout: zeroes elements at random while training; the mask is kept for the gradient.
+#include "ops/nn/dropout.h"
 #include "ir/schema.h"
 #include "ops/tensor/original_random.h"
-#include "ops/tensor/random_source.h"
 
 namespace trireme {
 namespace {
@@ -11,47 +11,6 @@ void dropout_shape(OpView& op) {
   op.set_out_like("Out", x);
   op.set_out("Mask", DType::uint8, x.shape);
 }
-
-struct DropoutOptions {
-  double probability;
-  bool is_test;
-  bool upscale;  // kept elements grow while training, else all shrink while testing
-
-  explicit DropoutOptions(const OpView& op)
-      : probability(op.attr<float>("dropout_prob")),
-        is_test(op.attr<bool>("is_test")),
-        upscale(op.attr<std::string>("dropout_implementation") == "upscale_in_train") {}
-
-  double kept_share() const { return 1 - probability; }
-  double train_scale() const {
-    if (!upscale) return 1;
-    return probability < 1 ? 1 / kept_share() : 0;
-  }
-  double test_scale() const { return upscale ? 1 : kept_share(); }
-};
-
-// A seed the user fixed (fix_seed, or the tensor Seed) drops the same elements at every run. A seed
-// that comes from the program drops others at every step, the same ones when the training repeats.
-// The tensor alone names its numbers, so that two ops given one seed drop the same elements.
-class MaskSource {
- public:
-  explicit MaskSource(const KernelSite& site)
-      : seed_at_(site.position("Seed")),
-        own_(site.attr<bool>("fix_seed")
-                 ? RandomSource(static_cast<uint64_t>(site.attr<int64_t>("seed")),
-                                random_stream(site), PerStep::repeat)
-                 : random_source(site, PerStep::change)) {}
-
-  RandomSource of_run(const KernelArgs& k) const {
-    if (!k.has_in(seed_at_)) return own_;
-    const auto seed = static_cast<int64_t>(element_as_double(k.in(seed_at_), 0));
-    return RandomSource(static_cast<uint64_t>(seed), stream_of("dropout"), PerStep::repeat);
-  }
-
- private:
-  int seed_at_;
-  RandomSource own_;
-};
 
 template <class T>
 BoundKernel dropout(const KernelSite& site) {

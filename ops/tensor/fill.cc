@@ -4,21 +4,11 @@
 
 #include "ops/loops.h"
 #include "ops/rules.h"
+#include "ops/tensor/fill.h"
 
 namespace trireme {
-namespace {
 
-const std::vector<std::string> kShapeInputs = {"ShapeTensor", "ShapeTensorList"};
-
-// ---- constants
-
-// The number as it is written: whole numbers keep all their digits, which a float would not.
-struct Number {
-  double real = 0;
-  int64_t whole = 0;
-};
-
-Number number_of(const OpView& op) {
+FillNumber filled_number(const OpView& op) {
   const auto text = op.attr<std::string>("str_value");
   if (text.empty()) {
     const double value = op.attr<float>("value");
@@ -37,13 +27,19 @@ Number number_of(const OpView& op) {
       .fix("give a number such as \"0.5\", \"7\" or \"inf\"");
 }
 
-void fill_number(const Tensor& out, const Number& number) {
+void fill_number(const Tensor& out, const FillNumber& number) {
   if (out.dtype() == DType::int64) {
     std::fill_n(out.data<int64_t>(), out.numel(), number.whole);
   } else {
     fill(out, number.real, 0, out.numel());
   }
 }
+
+namespace {
+
+const std::vector<std::string> kShapeInputs = {"ShapeTensor", "ShapeTensorList"};
+
+// ---- constants
 
 // Extents from the attribute, or from tensors that are read when the plan is bound.
 Shape wanted_shape(const OpView& op) {
@@ -75,7 +71,7 @@ Shape wanted_shape(const OpView& op) {
 }
 
 BoundKernel constant_kernel(const KernelSite& site) {
-  const Number number = number_of(site);
+  const FillNumber number = filled_number(site);
   const int tensor = site.schema().find_input("ValueTensor") ? site.position("ValueTensor") : -1;
   return [=](const KernelArgs& k) {
     if (!k.has_in(tensor)) return fill_number(k.out(0), number);
@@ -115,7 +111,7 @@ void register_constants(Registry& ops) {
       .attr("str_value", "", "the number as text, exact; used instead of value when not empty")
       .attr("force_cpu", false, "keep the result on the CPU")
       .shape([](OpView& op) {
-        number_of(op);
+        filled_number(op);
         op.set_out("Out", dtype_attr(op, "dtype"), wanted_shape(op));
       })
       .kernel(untyped(constant_kernel))

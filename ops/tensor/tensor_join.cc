@@ -5,8 +5,24 @@
 
 #include "ops/loops.h"
 #include "ops/rules.h"
+#include "ops/tensor/sites.h"
 
 namespace trireme {
+
+int joining_axis(const OpView& op, int rank) {
+  int axis = op.attr<int32_t>("axis");
+  if (op.has("AxisTensor")) {
+    const std::vector<int64_t> read = read_ints(op, "AxisTensor");
+    if (read.empty()) return -1;
+    axis = static_cast<int>(read[0]);
+  }
+  return normal_axis(op, axis, rank);
+}
+
+int stack_axis(const OpView& op, int rank_of_whole) {
+  return normal_axis(op, op.attr<int32_t>("axis"), rank_of_whole);
+}
+
 namespace {
 
 // ---- one tensor against several that lie side by side along an axis
@@ -69,17 +85,6 @@ BoundKernel cut_kernel(const Pieces& pieces, int in) {
 }
 
 // ---- concat and split
-
-// The axis from the attribute or from AxisTensor; -1 while a tensor's value is not there yet.
-int joining_axis(const OpView& op, int rank) {
-  int axis = op.attr<int32_t>("axis");
-  if (op.has("AxisTensor")) {
-    const std::vector<int64_t> read = read_ints(op, "AxisTensor");
-    if (read.empty()) return -1;
-    axis = static_cast<int>(read[0]);
-  }
-  return normal_axis(op, axis, rank);
-}
 
 // Sequences of the inputs one after another, when all have as many levels.
 void join_lod(OpView& op) {
@@ -274,10 +279,6 @@ void register_concat(Registry& ops) {
 }
 
 // ---- stack and unstack
-
-int stack_axis(const OpView& op, int rank_of_whole) {
-  return normal_axis(op, op.attr<int32_t>("axis"), rank_of_whole);
-}
 
 void stack_shape(OpView& op) {
   const ValueInfo& first = op.in("X");

@@ -4,8 +4,22 @@
 
 #include "ops/loops.h"
 #include "ops/rules.h"
+#include "ops/tensor/sites.h"
 
 namespace trireme {
+
+std::vector<int> permutation(const OpView& op, int rank) {
+  const auto axes = op.attr<std::vector<int32_t>>("axis");
+  std::vector<int> perm;
+  for (const int32_t axis : axes) perm.push_back(normal_axis(op, axis, rank));
+  if (static_cast<int>(perm.size()) != rank ||
+      static_cast<int>(normal_axes(op, axes, rank, "axis").size()) != rank) {
+    throw op.error(cat("axis is [", join(axes), "] but X has ", rank, " dimensions"))
+        .fix(cat("name each of the axes 0 to ", rank - 1, " once"));
+  }
+  return perm;
+}
+
 namespace {
 
 using TargetShape = Shape (*)(const OpView&);
@@ -241,18 +255,6 @@ void register_renamings(Registry& ops) {
 }
 
 // ---- transpose
-
-std::vector<int> permutation(const OpView& op, int rank) {
-  const auto axes = op.attr<std::vector<int32_t>>("axis");
-  std::vector<int> perm;
-  for (const int32_t axis : axes) perm.push_back(normal_axis(op, axis, rank));
-  if (static_cast<int>(perm.size()) != rank ||
-      static_cast<int>(normal_axes(op, axes, rank, "axis").size()) != rank) {
-    throw op.error(cat("axis is [", join(axes), "] but X has ", rank, " dimensions"))
-        .fix(cat("name each of the axes 0 to ", rank - 1, " once"));
-  }
-  return perm;
-}
 
 // Element i of the result, in row-major order, is found by these steps through the source.
 BoundKernel permute(int from, int to, const Shape& source, const std::vector<int>& perm,

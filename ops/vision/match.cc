@@ -5,6 +5,7 @@
 
 #include "ops/loops.h"
 #include "ops/rules.h"
+#include "ops/scratch.h"
 #include "ops/sequence/sequence_rules.h"
 
 namespace trireme {
@@ -29,32 +30,41 @@ void match_shape(OpView& op) {
   op.set_out("ColToRowMatchDist", distances.dtype, {images, distances.shape[1]});
 }
 
+// A row and a column of one image, by where they meet.
+template <class T>
+struct MatchPair {
+  int64_t at;
+  T distance;
+};
+
+// Memory of a run: pairs of the largest image, and which of its rows are taken.
+template <class T>
+struct MatchRoom {
+  MatchPair<T>* pairs;
+  bool* taken;
+};
+
 // Pairs by their distance, the largest first; each row and each column is taken once. With
 // per_prediction, columns that are left take the row they are nearest to, if it is near enough.
 template <class T>
 void match_image(const T* distances, int64_t rows, int64_t columns, bool all, T least,
-                 int32_t* match, T* distance) {
-  struct Pair {
-    int32_t row, column;
-    T distance;
-  };
-  std::vector<Pair> pairs;
+                 const MatchRoom<T>& room, int32_t* match, T* distance) {
+  MatchPair<T>* end = room.pairs;
   for (int64_t i = 0; i < rows * columns; ++i) {
-    if (distances[i] >= static_cast<T>(1e-6)) {
-      pairs.push_back(
-          {static_cast<int32_t>(i / columns), static_cast<int32_t>(i % columns), distances[i]});
-    }
+    if (distances[i] >= static_cast<T>(1e-6)) *end++ = {i, distances[i]};
   }
-  std::stable_sort(pairs.begin(), pairs.end(),
-                   [](const Pair& a, const Pair& b) { return a.distance > b.distance; });
+  std::sort(room.pairs, end, [](const MatchPair<T>& a, const MatchPair<T>& b) {
+    return a.distance != b.distance ? a.distance > b.distance : a.at < b.at;
+  });
   std::fill_n(match, columns, -1);
   std::fill_n(distance, columns, T{0});
-  std::vector<bool> taken(static_cast<size_t>(rows));
-  for (const Pair& pair : pairs) {
-    if (match[pair.column] >= 0 || taken[static_cast<size_t>(pair.row)]) continue;
-    match[pair.column] = pair.row;
-    distance[pair.column] = pair.distance;
-    taken[static_cast<size_t>(pair.row)] = true;
+  std::fill_n(room.taken, rows, false);
+  for (const MatchPair<T>* pair = room.pairs; pair != end; ++pair) {
+    const int64_t row = pair->at / columns, column = pair->at % columns;
+    if (match[column] >= 0 || room.taken[row]) continue;
+    match[column] = static_cast<int32_t>(row);
+    distance[column] = pair->distance;
+    room.taken[row] = true;
   }
   for (int64_t column = 0; all && column < columns; ++column) {
     if (match[column] >= 0) continue;
@@ -73,13 +83,27 @@ BoundKernel match_kernel(const KernelSite& site) {
   const std::vector<int64_t> ends = image_ends(site.in("DistMat"));
   const bool all = site.attr<std::string>("match_type") == "per_prediction";
   const auto least = static_cast<T>(site.attr<float>("dist_threshold"));
-  return [=](const KernelArgs& k) {
+  int64_t most = 0;
+  for (size_t n = 0; n + 1 < ends.size(); ++n) most = std::max(most, ends[n + 1] - ends[n]);
+  const auto room = [=](Scratch& scratch) {
+    MatchRoom<T> made{};
+    made.pairs = scratch.take<MatchPair<T>>(most * columns);
+    made.taken = scratch.take<bool>(most);
+    return made;
+  };
+  BoundKernel kernel([=](const KernelArgs& k) {
+    Scratch scratch(k.scratch);
+    const MatchRoom<T> own = room(scratch);
     for (size_t n = 0; n + 1 < ends.size(); ++n) {
       const int64_t at = static_cast<int64_t>(n) * columns;
-      match_image(k.in<T>(0) + ends[n] * columns, ends[n + 1] - ends[n], columns, all, least,
+      match_image(k.in<T>(0) + ends[n] * columns, ends[n + 1] - ends[n], columns, all, least, own,
                   k.out<int32_t>(0) + at, k.out<T>(1) + at);
     }
-  };
+  });
+  Scratch counted;
+  room(counted);
+  kernel.scratch = counted.bytes();
+  return kernel;
 }
 
 // ---- target_assign

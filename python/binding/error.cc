@@ -5,6 +5,7 @@
 #include <new>
 
 #include "python/binding/binding.h"
+#include "python/binding/misuse.h"
 
 namespace trireme::binding {
 namespace {
@@ -80,11 +81,22 @@ const char* name_of_type(ErrorKind kind) {
   return "EnforceNotMet";
 }
 
+// The text without the name of its class, which Python says.
+std::string without_class(const Error& error) {
+  const std::string_view text = error.what(), type = name_of(error.kind());
+  if (!text.starts_with(type)) return std::string(text);
+  std::string_view rest = text.substr(type.size());
+  for (const std::string_view between : {" in ", ": "}) {
+    if (rest.starts_with(between)) return std::string(rest.substr(between.size()));
+  }
+  return std::string(text);
+}
+
 void translate(std::exception_ptr thrown) {
   try {
     if (thrown) std::rethrow_exception(thrown);
   } catch (const Error& error) {
-    PyErr_SetString(type_of_kind[static_cast<size_t>(error.kind())], error.what());
+    set_error(error);
   } catch (const std::bad_alloc&) {
     PyErr_SetString(type_of_kind[static_cast<size_t>(ErrorKind::resource_exhausted)],
                     "out of memory");
@@ -92,6 +104,10 @@ void translate(std::exception_ptr thrown) {
 }
 
 }  // namespace
+
+void set_error(const Error& error) {
+  PyErr_SetString(type_of_kind[static_cast<size_t>(error.kind())], without_class(error).c_str());
+}
 
 void bind_errors(py::module_& m) {
   const py::handle exception = PyExc_Exception;

@@ -3,16 +3,28 @@
 #include "layers/math_op.h"
 #include "layers/ops.h"
 #include "python/binding/casters.h"
+#include "python/binding/misuse.h"
 
 namespace trireme::binding {
 namespace {
 
 using namespace pybind11::literals;
 
-VarSlots var_slots(const py::dict& slots) {
+VarSlots var_slots(const py::dict& slots, const std::string& layer) {
   VarSlots result;
   for (const auto& [slot, value] : slots) {
-    if (!value.is_none()) result.emplace_back(slot.cast<std::string>(), value.cast<Vars>());
+    if (value.is_none()) continue;
+    py::detail::make_caster<Vars> vars;
+    if (!vars.load(value, true)) {
+      throw Error(ErrorKind::type_mismatch, cat(py::cast<std::string>(slot),
+                                                " must be a Variable or a list of "
+                                                "them, not ",
+                                                described(value)))
+          .in(layer)
+          .at(python_line())
+          .fix("make a variable of it: layers.assign(array), or fluid.data(...) for what is fed");
+    }
+    result.emplace_back(slot.cast<std::string>(), py::detail::cast_op<Vars>(vars));
   }
   return result;
 }
@@ -84,7 +96,8 @@ void bind_layers_generic(py::module_& m) {
       [](const std::string& type, const py::dict& inputs, const py::dict& attrs, const Text& name,
          const Text& layer, const Text& act, const std::map<std::string, int>& out_counts,
          bool stop_gradient) {
-        return layers::apply_all(type, var_slots(inputs), attrs_from_python(type, attrs),
+        return layers::apply_all(type, var_slots(inputs, layer.empty() ? type : layer),
+                                 attrs_from_python(type, attrs),
                                  {.name = name,
                                   .layer = layer,
                                   .act = act,

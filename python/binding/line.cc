@@ -1,6 +1,7 @@
 // The user's line: the innermost Python frame that is neither ours nor contextlib's.
 #include "core/warning.h"
 #include "python/binding/binding.h"
+#include "python/binding/misuse.h"
 
 namespace trireme::binding {
 namespace {
@@ -29,6 +30,36 @@ std::string text_of(const std::string& file, int line) {
 }
 
 }  // namespace
+
+PublicFunction public_name(py::handle outer) {
+  auto name = py::cast<std::string>(outer.attr("__qualname__"));
+  if (name.find("<locals>") != std::string::npos)
+    name = py::cast<std::string>(outer.attr("__name__"));
+  const std::string constructor = ".__init__";
+  if (name.ends_with(constructor)) name.erase(name.size() - constructor.size());
+  std::string arguments = py::str(py::module_::import("inspect").attr("signature")(outer));
+  if (arguments.starts_with("(self")) arguments.replace(0, arguments[5] == ',' ? 7 : 5, "(");
+  return {name, arguments};
+}
+
+// Every public function of the package is called through a frame of _guard.py, which holds it.
+std::optional<PublicFunction> public_function() {
+  auto frame = py::reinterpret_borrow<py::object>((PyObject*)PyEval_GetFrame());
+  py::object outer;
+  while (frame) {
+    auto* raw = reinterpret_cast<PyFrameObject*>(frame.ptr());
+    const auto code = py::reinterpret_steal<py::object>((PyObject*)PyFrame_GetCode(raw));
+    const std::string file = py::cast<std::string>(code.attr("co_filename"));
+    if (!is_ours(file)) break;
+    if (file.ends_with("/_guard.py")) {
+      const py::dict locals(frame.attr("f_locals"));
+      if (locals.contains("function")) outer = locals["function"];
+    }
+    frame = py::reinterpret_steal<py::object>((PyObject*)PyFrame_GetBack(raw));
+  }
+  if (!outer) return std::nullopt;
+  return public_name(outer);
+}
 
 SourceLine python_line() {
   if (!Py_IsInitialized() || !PyGILState_Check()) return {};

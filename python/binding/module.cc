@@ -1,10 +1,13 @@
 // The extension module `_trireme`: everything that the package `paddle` asks of the engine.
 #include "python/binding/binding.h"
+#include "python/binding/misuse.h"
 #include "python/binding/without_gil.h"
 
 PYBIND11_MODULE(_trireme, m) {
   using namespace trireme::binding;
   m.attr("version") = TRIREME_VERSION;
+  // What errors and signatures call the classes: programs know them under this name.
+  m.attr("__name__") = "paddle.fluid.core";
   // Types come before the functions whose signatures mention them.
   bind_errors(m);
   watch_for_the_end();
@@ -52,5 +55,9 @@ PYBIND11_MODULE(_trireme, m) {
   bind_optimizers_around(m);
   bind_mixed_precision(m);
   bind_io(m);
+  bind_datasets(m);
   bind_transpilers(m);
+  bind_misuse(m);
+  m.attr("__name__") = "_trireme";
+  watch_for_misuse(m);
 }

@@ -16,7 +16,7 @@ struct TwoMemories {
   std::unique_ptr<Plan> plan;
   int a = 0, b = 0;
 
-  TwoMemories() {
+  explicit TwoMemories(bool copy_queues = true) {
     Graph graph;
     ValueInfo info;
     info.name = "x";
@@ -32,7 +32,9 @@ struct TwoMemories {
     graph.fetches.push_back({"sum", down});
     for (int value : {up_a, up_b, sum}) graph.values[value].on_device = true;
     graph.nodes[graph.values[sum].node].on_device = true;
-    plan = make_plan(std::move(graph), cpu_target());
+    Target target = cpu_target();
+    target.copy_queues = copy_queues;
+    plan = make_plan(std::move(graph), target);
   }
   Lifetime& life(int value) { return plan->lifetimes[plan->slot_of[value]]; }
 };
@@ -47,6 +49,15 @@ TEST(AssignQueues, QueuesWaitForEachOther) {
   EXPECT_THAT(list[1].waits, ElementsAre());   // the host was done before it came
   EXPECT_THAT(list[4].waits, ElementsAre(3));  // behind the second upload it is behind the first
   EXPECT_THAT(list[5].waits, ElementsAre(4));
+}
+
+TEST(AssignQueues, CopiesWithoutQueuesOfTheirOwnGoWithTheKernels) {
+  const TwoMemories made(/*copy_queues=*/false);
+  for (size_t i : {size_t{1}, size_t{3}, size_t{4}, size_t{5}}) {
+    EXPECT_EQ(made.plan->instructions[i].runner, Runner::compute) << i;
+    EXPECT_THAT(made.plan->instructions[i].waits, ElementsAre()) << i;
+  }
+  check_order(*made.plan);
 }
 
 // The host writes b while a may still be on its way up.

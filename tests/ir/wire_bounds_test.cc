@@ -10,6 +10,7 @@ namespace trireme {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using namespace testing;  // NOLINT: this room's test helpers
 
 std::string refusal(const std::string& bytes) {
@@ -90,9 +91,12 @@ TEST(WireBounds, NamesMustBeThereAndDiffer) {
   const std::string slot = msg(1, text(1, "X"));
   EXPECT_THAT(refusal(block_with(msg(4, text(3, "t") + slot + slot))),
               HasSubstr("op t has slot X twice"));
-  const std::string attr = msg(4, text(1, "a") + num(2, 0));
-  EXPECT_THAT(refusal(block_with(msg(4, text(3, "t") + attr + attr))),
-              HasSubstr("op t has attribute a twice"));
+  const auto attr = [](int value) { return msg(4, text(1, "a") + num(2, 0) + num(3, value)); };
+  EXPECT_THAT(refusal(block_with(msg(4, text(3, "t") + attr(1) + attr(2)))),
+              HasSubstr("op t has attribute a twice, with two values"));
+  // PaddlePaddle 2.6.2 writes some attributes twice.
+  EXPECT_THAT(refusal(block_with(msg(4, text(3, "t") + attr(1) + attr(1)))),
+              Not(HasSubstr("twice")));
   EXPECT_THAT(refusal(block_with(msg(4, text(3, "t") + msg(4, text(1, "a"))))),
               HasSubstr("attribute a of op t has no type"));
 }

@@ -8,6 +8,7 @@ import sys
 import traceback
 import warnings
 
+import paddle
 import paddle.fluid as fluid
 
 import groups
@@ -18,6 +19,17 @@ from departures import ALLOWANCES, DEPARTURES, KNOWN_DEFECTS, NOT_BUILT
 
 
 KINDS = ('equal', 'on the departures page', 'not built here', 'open defects', 'different')
+
+
+@contextlib.contextmanager
+def _as_recorded(name):
+    """Programs of cases26/ are built after paddle.enable_static(), which is undone."""
+    framework, before = paddle.fluid.framework, paddle.fluid.framework._print_as_2_4
+    framework._print_as_2_4 = before or CASES[name][0] in groups.LATER
+    try:
+        yield
+    finally:
+        framework._print_as_2_4 = before
 
 
 @contextlib.contextmanager
@@ -35,7 +47,7 @@ def run_recorded(name, recorded):
     arrays, _ = recorded
     known = {key[len('parameter/'):]: value for key, (value, _) in arrays.items()
              if key.startswith('parameter/')}
-    with original_numbers(CASES[name][0] == 'seeded'):
+    with _as_recorded(name), original_numbers(CASES[name][0] == 'seeded'):
         return run_case(name, known, any(key.startswith('gradient/') for key in arrays))
 
 
@@ -43,7 +55,18 @@ def replay(name, recorded):
     """Lines that say what differs."""
     arrays, about = recorded
     found, found_about = run_recorded(name, recorded)
+    if CASES[name][0] in groups.LATER:
+        about = dict(about, outs=_sharper(found_about['outs'], about['outs'], arrays))
     return differences(found, found_about, arrays, about, ALLOWANCES.get(name, (0.0, ''))[0])
+
+
+def _sharper(ours, theirs, arrays):
+    """Their declarations, or ours where ours is what the run gave: 2.6.2 often leaves a dimension open."""
+    def fits(declared, i):
+        value = arrays[f'out/{i}'][0] if f'out/{i}' in arrays else None
+        return value is not None and declared[1] == str(value.dtype) and len(declared[0]) == value.ndim and all(
+            dim in (-1, size) for dim, size in zip(declared[0], value.shape))
+    return [our if fits(our, i) else their for i, (our, their) in enumerate(zip(ours, theirs))]
 
 
 def kind_of(name, lines):
@@ -55,7 +78,7 @@ def kind_of(name, lines):
 def main(wanted):
     warnings.simplefilter('ignore')
     counts = dict.fromkeys(KINDS, 0)
-    for group in groups.NAMES:
+    for group in groups.NAMES + groups.LATER:
         groups.load(group)
         if not os.path.exists(groups.path(group)):
             continue

@@ -49,6 +49,11 @@ def pytest_terminal_summary(terminalreporter):
     if module is not None and module.equal:
         terminalreporter.write_line(f'hostgpu: {len(module.equal)} of {len(module.CASES)} ways to run the '
                                     'examples say what they say on the CPU')
+    module = sys.modules.get('test_transpiled_programs')
+    if module is not None and module.counts:
+        kinds = ', '.join(f'{module.counts[kind]} {kind}'
+                          for kind in ('equal', 'on the page of departures', 'different'))
+        terminalreporter.write_line(f'transpiled programs of the original: {kinds}')
     module = sys.modules.get('test_original')
     if module is not None and module.counts:
         kinds = ', '.join(f'{module.counts[kind]} {kind}' for kind in module.replay.KINDS)

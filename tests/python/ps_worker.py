@@ -74,8 +74,9 @@ def main():
     config = fluid.DistributeTranspilerConfig()
     config.slice_var_up = 'whole' not in mode
     config.sync_mode = not mode.startswith('async')
+    config.enable_dc_asgd = mode == 'async_dc'
     t = fluid.DistributeTranspiler(config)
-    t.transpile(index, pservers=servers, trainers=trainers, sync_mode=config.sync_mode)
+    t.transpile(index if role == 'trainer' else 0, pservers=servers, trainers=trainers, sync_mode=config.sync_mode)
     if role == 'server':
         program, startup = t.get_pserver_programs(servers.split(',')[index])
         exe.run(startup)

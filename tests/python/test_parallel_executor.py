@@ -137,3 +137,16 @@ def test_static_names_work_alike():
     os.environ['CPU_NUM'] = '2'
     executor = static.ParallelExecutor(use_cuda=False, loss_name=loss.name)
     assert executor.run([loss], feed={'X': batch()})[0].shape == (2,)
+
+
+def test_a_program_for_several_trainers_does_not_train_alone():
+    toy = Toy()
+    config = fluid.DistributeTranspilerConfig()
+    config.mode, config.wait_port = 'nccl2', False
+    ends = '127.0.0.1:6174,127.0.0.1:6175'
+    fluid.DistributeTranspiler(config).transpile(1, trainers=ends, current_endpoint='127.0.0.1:6175')
+    with pytest.raises(RuntimeError, match='transpiled for 2 trainers .* num_trainers is 1: it would train alone') as error:
+        fluid.ParallelExecutor(False, toy.loss.name)
+    assert 'give num_trainers=2 and trainer_id=1' in str(error.value)
+    test = fluid.default_main_program().clone(for_test=True)
+    fluid.ParallelExecutor(False, main_program=test)  # testing alone is right

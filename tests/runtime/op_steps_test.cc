@@ -19,6 +19,8 @@ namespace {
 const std::map<std::string, std::set<std::string>>& asking_ops() {
   static const std::map<std::string, std::set<std::string>> reasons = {
       {"calls functions of the user's", {"py_func", "py_func_grad"}},
+      {"gathers boxes in lists, on the host",
+       {"generate_proposals", "mine_hard_examples", "multiclass_nms", "multiclass_nms2"}},
   };
   return reasons;
 }

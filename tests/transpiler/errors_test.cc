@@ -151,13 +151,14 @@ TEST(Transpile, TrainersAreChecked) {
               HasSubstr("needs at least two"));
 }
 
-TEST(Transpile, TrainerIdIsCheckedOnTheTrainerSideOnly) {
-  ClassicNet net;
-  DistributeTranspiler transpiler;
-  transpiler.transpile(net.request(7));
-  EXPECT_EQ(error_of([&] { transpiler.get_pserver_programs(kEp0); }), "no error");
-  EXPECT_THAT(error_of([&] { transpiler.get_trainer_program(false); }),
-              HasSubstr("trainer_id is 7 but must be from 0 to 1"));
+TEST(Transpile, TrainerIdIsCheckedInEveryMode) {
+  for (const int id : {-1, 2, 7}) {
+    const std::string wanted = cat("trainer_id is ", id, " but must be from 0 to 1");
+    for (const char* mode : {"pserver", "nccl2", "collective"}) {
+      EXPECT_THAT(request_error([&](auto& r) { r.trainer_id = id; }, mode), HasSubstr(wanted))
+          << mode;
+    }
+  }
 }
 
 TEST(Transpile, HierarchicalCountsAreChecked) {

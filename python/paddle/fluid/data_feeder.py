@@ -69,12 +69,25 @@ class _Column:
         return array.reshape(wanted)
 
     def tensor(self):
-        array = self._shaped(np.array(self.data, dtype=self.dtype))
+        try:
+            array = np.array(self.data, dtype=self.dtype)
+        except (TypeError, ValueError) as error:
+            shapes = sorted({np.shape(sample) for sample in self.data if not _is_ragged(sample)})
+            raise ValueError(f'the samples of {self.name} make no array of {self.dtype}: their shapes are '
+                             f'{shapes} ({error}); pad them, or declare the variable with lod_level=1') from None
+        array = self._shaped(array)
         tensor = core.LoDTensor()
         tensor.set(array, self.place)
         if self.lod_level:
             tensor.set_recursive_sequence_lengths(self.lengths)
         return tensor
+
+
+def _is_ragged(sample):
+    try:
+        return np.shape(sample) is None
+    except ValueError:
+        return True
 
 
 class DataFeeder:

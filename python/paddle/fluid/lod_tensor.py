@@ -11,6 +11,8 @@ def create_lod_tensor(data, recursive_seq_lens, place):
     if isinstance(data, core.LoDTensor):
         return create_lod_tensor(numpy.array(data), recursive_seq_lens, place)
     if isinstance(data, list):
+        if data and all(isinstance(item, numpy.ndarray) for item in data):
+            return _of_arrays(data, recursive_seq_lens, place)
         lengths, flat = [], data
         while flat and isinstance(flat[0], (list, tuple)):
             lengths.append([len(sequence) for sequence in flat])
@@ -27,6 +29,13 @@ def create_lod_tensor(data, recursive_seq_lens, place):
     fits = made.has_valid_recursive_sequence_lengths()
     assert fits, f'recursive_seq_lens {recursive_seq_lens} does not fit data of {len(data)} rows'
     return made
+
+
+def _of_arrays(arrays, recursive_seq_lens, place):
+    lengths = [len(array) for array in arrays]
+    assert list(recursive_seq_lens[-1]) == lengths, \
+        f'recursive_seq_lens is {recursive_seq_lens} but the arrays have {lengths} rows'
+    return create_lod_tensor(numpy.expand_dims(numpy.concatenate(arrays), -1), recursive_seq_lens, place)
 
 
 def create_random_int_lodtensor(recursive_seq_lens, base_shape, place, low, high):

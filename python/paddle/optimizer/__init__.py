@@ -2,7 +2,7 @@
 import _trireme as _C
 
 from .._style import static_style
-from ..fluid.framework import _schedules
+from ..fluid.framework import _schedules, program_guard
 from ..regularizer import L2Decay
 from . import lr
 from .lr import LRScheduler
@@ -33,12 +33,15 @@ class _Scheduled:
 
     @static_style
     def minimize(self, loss, startup_program=None, parameters=None, no_grad_set=None):
-        result = super().minimize(loss, startup_program, parameters, no_grad_set)
+        result = self._minimize(loss, startup_program, parameters, no_grad_set)
         if self._schedule is not None:
             program = loss.block.program
             program.lr_sheduler = self._schedule
             _schedules[program._id] = self._schedule
         return result
+
+    def _minimize(self, *args):
+        return super().minimize(*args)
 
     def get_lr(self):
         return self._schedule() if self._schedule is not None else self._learning_rate
@@ -62,11 +65,28 @@ class Momentum(_Scheduled, _C.MomentumOptimizer):
     def __init__(self, learning_rate=0.001, momentum=0.9, parameters=None, use_nesterov=False,
                  weight_decay=None, grad_clip=None, multi_precision=False, rescale_grad=1.0,
                  use_multi_tensor=False, name=None):
-        if multi_precision or rescale_grad != 1.0:
-            raise NotImplementedError('Momentum: multi_precision and rescale_grad are not built yet')
+        if multi_precision:
+            raise NotImplementedError('Momentum: multi_precision is not built yet')
+        if rescale_grad != 1.0 and grad_clip is not None:
+            raise NotImplementedError('Momentum: rescale_grad together with grad_clip is not built yet: '
+                                      'scale the loss instead')
+        self._rescale_grad = rescale_grad
         rate, schedule, rest = _common(learning_rate, parameters, weight_decay, grad_clip, name)
         _C.MomentumOptimizer.__init__(self, rate, momentum, use_nesterov=use_nesterov, **rest)
         self._schedule = schedule
+
+    def _minimize(self, loss, startup_program, parameters, no_grad_set):
+        if self._rescale_grad == 1.0:
+            return super()._minimize(loss, startup_program, parameters, no_grad_set)
+        startup = startup_program or _C.default_startup_program()
+        with program_guard(loss.block.program, startup):
+            params_grads = [(param, self._rescaled(param, grad)) for param, grad in
+                            self.backward(loss, startup, parameters, no_grad_set)]
+            return self.apply_gradients(params_grads), params_grads
+
+    def _rescaled(self, param, grad):
+        with param.block.program._optimized_guard([param, grad]):
+            return _C.scale(grad, self._rescale_grad)
 
 
 class Adagrad(_Scheduled, _C.AdagradOptimizer):
@@ -124,8 +144,31 @@ class Lamb(_Scheduled, _C.LambOptimizer):
         self._schedule = schedule
 
 
-class AdamW:
-    """Adam with decoupled weight decay: not built yet."""
+class AdamW(_Scheduled, _C.AdamOptimizer):
+    """Adam, before whose every step parameters shrink by learning rate * weight_decay.
+
+    apply_decay_param_fun(name) says which parameters do; None: all of them.
+    """
+
+    def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, parameters=None,
+                 weight_decay=0.01, lr_ratio=None, apply_decay_param_fun=None, grad_clip=None,
+                 lazy_mode=False, multi_precision=False, name=None):
+        if lr_ratio is not None or multi_precision:
+            raise NotImplementedError('AdamW: lr_ratio and multi_precision are not built in Trireme: give '
+                                      'ParamAttr(learning_rate=...) for rates that differ')
+        if not isinstance(weight_decay, (int, float)):
+            raise TypeError(f'AdamW: weight_decay must be a number, got {type(weight_decay).__name__}')
+        rate, schedule, rest = _common(learning_rate, parameters, None, grad_clip, name)
+        asked = apply_decay_param_fun
+        _C.AdamOptimizer.__init__(self, rate, beta1, beta2, epsilon, lazy_mode=lazy_mode, _corrects_epsilon=True,
+                                  _decoupled_decay=float(weight_decay),
+                                  _decays=None if asked is None else lambda param: asked(param.name), **rest)
+        self._schedule = schedule
+
+
+class LBFGS:
+    """Needs dynamic mode: it asks for the loss many times within one step."""
 
     def __init__(self, *args, **kwargs):
-        raise NotImplementedError('optimizer.AdamW is not built yet in Trireme: use Adam')
+        raise NotImplementedError('optimizer.LBFGS needs dynamic mode: use Adam, or scipy.optimize on values that '
+                                  'Executor.run gives')

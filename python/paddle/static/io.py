@@ -19,7 +19,7 @@ def save(program, model_path, protocol=4):
 
 
 def save_inference_model(path_prefix, feed_vars, fetch_vars, executor, program=None,
-                         clip_extra=True, **kwargs):
+                         clip_extra=True):
     """path_prefix.pdmodel and path_prefix.pdiparams."""
     _C.save_inference_model_at(path_prefix, _names(feed_vars, 'feed_vars'),
                                _names(fetch_vars, 'fetch_vars'), _program(program),
