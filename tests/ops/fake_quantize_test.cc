@@ -42,7 +42,7 @@ TEST(FakeQuantize, TheScaleIsTheLargestOfAWindow) {
                                            {"Iter", {longs({1}, {number})}},
                                            {"InScales", {floats({3}, scales)}}},
                                 .attrs = {{"window_size", 3}},
-                                .out_counts = {{"OutScales", 1}}});
+                                .outputs = {"Out", "OutScale", "OutScales"}});
     std::vector<double> found = numbers(out.at("OutScales")[0]);
     found.push_back(numbers(out.at("OutScale")[0])[0]);
     return found;
@@ -61,7 +61,7 @@ TEST(FakeQuantize, TheScaleIsAMovingAverage) {
                                            {"InAccum", {one(1)}},
                                            {"InState", {one(1)}}},
                                 .attrs = {{"moving_rate", .5f}},
-                                .out_counts = {{"OutAccum", 1}, {"OutState", 1}}});
+                                .outputs = {"Out", "OutScale", "OutAccum", "OutState"}});
     EXPECT_THAT(numbers(out.at("OutState")[0]), ElementsAre(1.5));
     EXPECT_THAT(numbers(out.at("OutAccum")[0]), ElementsAre(2.5));
     const double scale = 2.5 / 1.5, each = back ? scale / 127 : 1;
@@ -84,7 +84,7 @@ TEST(FakeQuantize, AScaleIsWatched) {
       {.type = "moving_average_abs_max_scale",
        .inputs = {{"X", {floats({2}, {2, -6})}}, {"InAccum", {one(1)}}, {"InState", {one(1)}}},
        .attrs = {{"moving_rate", .5f}},
-       .out_counts = {{"Out", 1}}});
+       .outputs = {"Out", "OutScale"}});
   EXPECT_THAT(numbers(out.at("OutScale")[0]), Pointwise(FloatNear(1e-5f), {6.5 / 1.5}));
   EXPECT_THAT(numbers(out.at("Out")[0]), ElementsAre(2, -6));
 }
