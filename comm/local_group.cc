@@ -10,10 +10,10 @@
 #include <mutex>
 #include <optional>
 
+#include "comm/combine.h"
 #include "core/error.h"
 #include "core/lookups.h"
 #include "core/text.h"
-#include "cpu/vectorised.h"
 
 namespace trireme {
 namespace {
@@ -26,48 +26,6 @@ constexpr int64_t kPartBytes = 32 << 10;  // below this a part is not worth anot
 constexpr int kMostParts = 8;
 
 bool reduces(Kind kind) { return kind == Kind::all_reduce || kind == Kind::reduce; }
-
-template <class T>
-void combine(Collective::Op op, T* sum, const T* term, int64_t count) {
-  switch (op) {
-    case Collective::Op::sum:
-      return vectorised([=] {
-        for (int64_t i = 0; i < count; ++i) sum[i] = static_cast<T>(sum[i] + term[i]);
-      });
-    case Collective::Op::product:
-      return vectorised([=] {
-        for (int64_t i = 0; i < count; ++i) sum[i] = static_cast<T>(sum[i] * term[i]);
-      });
-    case Collective::Op::max:
-      for (int64_t i = 0; i < count; ++i) sum[i] = sum[i] < term[i] ? term[i] : sum[i];
-      return;
-    case Collective::Op::min:
-      for (int64_t i = 0; i < count; ++i) sum[i] = term[i] < sum[i] ? term[i] : sum[i];
-      return;
-  }
-}
-
-template <class Use>
-void with_type(DType dtype, Use use) {
-  switch (dtype) {
-    case DType::float32:
-      return use(float{});
-    case DType::float64:
-      return use(double{});
-    case DType::int32:
-      return use(int32_t{});
-    case DType::int64:
-      return use(int64_t{});
-    case DType::float16:
-      return use(float16{});
-    case DType::bfloat16:
-      return use(bfloat16{});
-    default:
-      throw Error(ErrorKind::unimplemented,
-                  cat("values of type ", name_of(dtype), " cannot be added up over replicas"))
-          .fix("cast them to float32 or int64 first");
-  }
-}
 
 template <class T>
 T* at(void* data, int64_t element) {
@@ -241,11 +199,11 @@ void Meeting::work(const Round& round, int part) const {
   switch (what_.kind) {
     case Kind::all_reduce:
     case Kind::reduce:
-      return with_type(what_.dtype, [&]<class T>(T) {
+      return with_combined_type(what_.dtype, [&]<class T>(T) {
         tree_ ? reduce_tree<T>(round, part) : reduce<T>(round, part);
       });
     case Kind::reduce_scatter:
-      return with_type(what_.dtype, [&]<class T>(T) { scatter_sum<T>(round, part); });
+      return with_combined_type(what_.dtype, [&]<class T>(T) { scatter_sum<T>(round, part); });
     case Kind::all_gather:
     case Kind::gather:
       return gather(round, part);
@@ -265,7 +223,8 @@ class Shared {
     const std::lock_guard lock(mutex_);
     count_name_lookup();
     std::unique_ptr<Meeting>& found = meetings_[what.tag];
-    if (reduces(what.kind) || what.kind == Kind::reduce_scatter) with_type(what.dtype, [](auto) {});
+    if (reduces(what.kind) || what.kind == Kind::reduce_scatter)
+      with_combined_type(what.dtype, [](auto) {});
     if (!found) found = std::make_unique<Meeting>(what, size, options_.tree);
     if (found->what().kind != what.kind || found->what().dtype != what.dtype) {
       throw InternalError(cat("members have prepared different collectives under ", what.tag));

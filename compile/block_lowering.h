@@ -61,6 +61,7 @@ class BlockLowering {
   // One op (lower_op.cc).
   void lower_op(const Op& op);
   void read_operands(const Op& op, const OpSchema& schema, OpOperands& operands);
+  int zeros_in_place(const Op& op, const OpSchema& schema, const std::string& slot, size_t i);
   void add_results(const Op& op, const OpSchema& schema, OpOperands& operands);
   std::vector<int> emit_op(const Op& op, const OpSchema& schema, std::shared_ptr<const Attrs> attrs,
                            const OpOperands& operands);

@@ -41,8 +41,8 @@ void refuse_inner_exchanges(const Graph& graph, bool inner) {
 
 class ReplicaMaker {
  public:
-  ReplicaMaker(Graph& graph, LossGradient loss_gradient)
-      : graph_(graph), loss_gradient_(loss_gradient) {}
+  ReplicaMaker(Graph& graph, LossGradient loss_gradient, bool others)
+      : graph_(graph), loss_gradient_(loss_gradient), others_(others) {}
 
   ReplicaFeeds run() {
     refuse_inner_exchanges(graph_, false);
@@ -128,7 +128,8 @@ class ReplicaMaker {
       stands_for_[value] = fed->value;
       return;
     }
-    if (loss_gradient_ == LossGradient::weighted && feeds_.averaged_value >= 0 && is_late()) {
+    if (loss_gradient_ == LossGradient::weighted && feeds_.averaged_value >= 0 &&
+        (others_ || is_late())) {
       graph_.origin = node.origin;
       append(std::move(node));
       const int weighted = (Expr(&graph_, value) * share_of(feeds_.averaged_value)).id();
@@ -233,6 +234,7 @@ class ReplicaMaker {
 
   Graph& graph_;
   const LossGradient loss_gradient_;
+  const bool others_;
   ReplicaFeeds feeds_;
   std::shared_ptr<const Origin> origin_;  // of the update's last op
   std::vector<bool> of_update_;           // by value
@@ -244,8 +246,8 @@ class ReplicaMaker {
 
 }  // namespace
 
-ReplicaFeeds make_replica(Graph& graph, LossGradient loss_gradient) {
-  return ReplicaMaker(graph, loss_gradient).run();
+ReplicaFeeds make_replica(Graph& graph, LossGradient loss_gradient, bool others) {
+  return ReplicaMaker(graph, loss_gradient, others).run();
 }
 
 }  // namespace trireme

@@ -28,7 +28,8 @@ struct ReplicaFeeds {
   std::vector<std::string> own_states;
 };
 
-// `graph` as lowered from the whole program, before passes.
-ReplicaFeeds make_replica(Graph& graph, LossGradient loss_gradient);
+// `graph` as lowered from the whole program, before passes. `others`: replicas are in other
+// processes too, whose shares only the run finds out.
+ReplicaFeeds make_replica(Graph& graph, LossGradient loss_gradient, bool others = false);
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 // Building, viewing and printing of graphs.
 #include "compile/graph.h"
 
+#include <deque>
 #include <string>
 #include <utility>
 
@@ -42,20 +43,27 @@ Node& Graph::add_node(const OpSchema& schema, std::shared_ptr<const Attrs> attrs
   return nodes.back();
 }
 
-std::vector<int> Graph::emit(std::string_view primitive, const std::vector<int>& inputs,
-                             Attrs attrs) {
-  const OpSchema& schema = op_table().get(primitive);
-  OpSpec spec{
-      .type = std::string(primitive), .inputs = {}, .outputs = {}, .attrs = std::move(attrs)};
+namespace {
+
+// The row's attributes with their types, and defaults where none is given; others stay.
+std::shared_ptr<const Attrs> filled(const OpSchema& schema, Attrs attrs) {
   for (const AttrSpec& attr : schema.attributes()) {
-    const auto given = spec.attrs.find(attr.name);
-    if (given == spec.attrs.end()) {
-      if (attr.fallback) spec.attrs.emplace(attr.name, *attr.fallback);
+    const auto given = attrs.find(attr.name);
+    if (given == attrs.end()) {
+      if (attr.fallback) attrs.emplace(attr.name, *attr.fallback);
     } else {
       given->second = convert(given->second, attr.type, attr.name);
     }
   }
-  const auto shared_attrs = std::make_shared<const Attrs>(std::move(spec.attrs));
+  return std::make_shared<const Attrs>(std::move(attrs));
+}
+
+}  // namespace
+
+std::vector<int> Graph::emit(std::string_view primitive, const std::vector<int>& inputs,
+                             Attrs attrs) {
+  const OpSchema& schema = op_table().get(primitive);
+  const auto shared_attrs = filled(schema, std::move(attrs));
 
   OpView view(schema, *shared_attrs);
   std::vector<ValueInfo> facts;  // copies: add_value below may move the table
@@ -77,6 +85,48 @@ std::vector<int> Graph::emit(std::string_view primitive, const std::vector<int>&
   schema.shape_rule()(view);
 
   return add_node(schema, shared_attrs, view, inputs).outs;
+}
+
+Emitter::Operands Graph::emit_op(std::string_view type, const Operands& operands, Attrs attrs,
+                                 const Wanted& wanted) {
+  const OpSchema& schema = op_table().get(type);
+  promise(!schema.kernels().empty() && !schema.trait().host, "an op in a body has kernels");
+  const auto shared_attrs = filled(schema, std::move(attrs));
+
+  OpView view(schema, *shared_attrs);
+  std::vector<int> ids;
+  std::deque<ValueInfo> facts;  // copies: add_node below may move the table
+  for (const SlotSpec& slot : schema.inputs()) {
+    std::vector<const ValueInfo*> of_slot;
+    if (const auto given = operands.find(slot.name); given != operands.end()) {
+      for (const int id : given->second) {
+        ids.push_back(id);
+        of_slot.push_back(&facts.emplace_back(values[id].info));
+      }
+    }
+    if (of_slot.empty() && !slot.duplicable) ids.push_back(-1);
+    view.add_in(slot.name, of_slot);
+  }
+  std::deque<ValueInfo> results;
+  for (const SlotSpec& slot : schema.outputs()) {
+    const auto found = wanted.find(slot.name);
+    std::vector<ValueInfo*> of_slot;
+    for (size_t i = 0; found != wanted.end() && i < found->second; ++i) {
+      of_slot.push_back(&results.emplace_back());
+    }
+    view.add_out(slot.name, of_slot);
+  }
+  view.seal();
+  schema.shape_rule()(view);
+
+  const std::vector<int> outs = add_node(schema, shared_attrs, view, ids).outs;
+  Operands made;
+  for (const auto& [slot, count] : wanted) {
+    for (size_t i = 0; i < count; ++i) {
+      made[slot].push_back(outs[static_cast<size_t>(view.out_position(slot, i))]);
+    }
+  }
+  return made;
 }
 
 std::vector<bool> Graph::outliving() const {

@@ -115,6 +115,8 @@ class Graph : public Emitter {
 
   std::vector<int> emit(std::string_view primitive, const std::vector<int>& inputs,
                         Attrs attrs) override;
+  Operands emit_op(std::string_view type, const Operands& operands, Attrs attrs,
+                   const Wanted& wanted) override;
   const ValueInfo& info(int value) const override { return values[value].info; }
 
   std::shared_ptr<const Origin> origin;  // given to the nodes being added

@@ -114,6 +114,23 @@ void BlockLowering::lower_op(const Op& op) {
   }
 }
 
+// A gradient of a gradient reads what arrives at a list of gradients, which must stand where their
+// variables do: one that was never computed counts as zeros. -1: a list that may have gaps.
+int BlockLowering::zeros_in_place(const Op& op, const OpSchema& schema, const std::string& slot,
+                                  size_t i) {
+  const bool second = schema.forward() && schema.forward()->forward();
+  const std::string of_first =
+      second && slot.ends_with(kGradSuffix) ? slot.substr(0, slot.size() - kGradSuffix.size()) : "";
+  if (!of_first.ends_with(kGradSuffix)) return -1;
+  const auto& variables = op.input(of_first.substr(0, of_first.size() - kGradSuffix.size()));
+  if (i >= variables.size()) {
+    throw Error(ErrorKind::unimplemented,
+                cat("only some gradients of the list ", of_first, " are there"))
+        .fix("let gradients go through every variable of the list");
+  }
+  return full_like(Expr(&graph_, read(variables[i])), 0.0).id();
+}
+
 // Lists of an op with a sub-block say what crosses its border; the border itself is found by
 // lowering the sub-block. Gradients read nothing else.
 void BlockLowering::read_operands(const Op& op, const OpSchema& schema, OpOperands& operands) {
@@ -123,7 +140,14 @@ void BlockLowering::read_operands(const Op& op, const OpSchema& schema, OpOperan
   std::vector<std::vector<int>> by_slot;
   for (const SlotSpec& slot : schema.inputs()) {
     std::vector<int> ids;
-    for (const std::string& name : op.input(slot.name)) {
+    const std::vector<std::string>& names = op.input(slot.name);
+    for (size_t i = 0; i < names.size(); ++i) {
+      const std::string& name = names[i];
+      if (name == kEmptyVar && slot.duplicable) {
+        const int zeros = zeros_in_place(op, schema, slot.name, i);
+        if (zeros >= 0) ids.push_back(zeros);
+        continue;
+      }
       if (name == kEmptyVar || (gradient && slot.duplicable)) continue;
       if (deletes && deleted_.contains(name)) continue;
       // A gradient nobody computes counts as absent where the slot allows it.

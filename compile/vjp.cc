@@ -1,6 +1,8 @@
-// Writes a forward body again and walks its primitives backwards by their rules.
+// Writes the forward op again and walks what it became backwards by its rules.
 #include "compile/vjp.h"
 
+#include <algorithm>
+#include <deque>
 #include <map>
 #include <set>
 
@@ -13,7 +15,7 @@ namespace {
 struct ForwardView {
   OpView view;
   std::vector<int> ins;
-  std::vector<ValueInfo> results = {};
+  std::deque<ValueInfo> results = {};
   std::vector<ValueInfo> facts = {};  // of ins
 };
 
@@ -49,21 +51,38 @@ void complete_view(const Graph& graph, const OpSchema& forward, const OpView& vi
     at += slot.duplicable ? count : 1;
     again.view.add_in(slot.name, operands);
   }
-  again.results.resize(forward.outputs().size());
-  for (size_t s = 0; s < forward.outputs().size(); ++s) {
-    const SlotSpec& slot = forward.outputs()[s];
-    promise(!slot.duplicable, "ops with a list of outputs state their gradient");
+  for (const SlotSpec& slot : forward.outputs()) {
     std::vector<ValueInfo*> operands;
-    const std::string gradient = slot.name + "@GRAD";
-    if (view.schema().find_input(gradient) && view.has(gradient)) {
-      operands.push_back(&again.results[s]);
+    const std::string gradient = grad_name(slot.name);
+    for (size_t i = 0; view.schema().find_input(gradient) && i < view.count(gradient); ++i) {
+      operands.push_back(&again.results.emplace_back());
     }
     again.view.add_out(slot.name, operands);
   }
   again.view.seal();
 }
 
-// The nodes that a body has emitted.
+// Writes the forward op again; its results by position, -1 where there is none. A gradient op that
+// is differentiated in its turn may be a body, be made from one, or have kernels and say what they
+// compute, or how to differentiate them.
+std::vector<int> emit_forward(Graph& graph, const OpSchema& forward, ForwardView& again) {
+  const BodyRule& rule = forward.body_rule() ? forward.body_rule() : forward.definition();
+  if (rule) {
+    Body body(graph, again.view, again.ins);
+    rule(body);
+    std::vector<int> results;
+    for (const Expr& result : body.results()) results.push_back(result ? result.id() : -1);
+    return results;
+  }
+  if (forward.vjp_rule()) {
+    forward.shape_rule()(again.view);
+    const auto attrs = std::make_shared<const Attrs>(again.view.attrs());
+    return graph.add_node(forward, attrs, again.view, again.ins).outs;
+  }
+  return lower_by_vjp(graph, again.view, again.ins);
+}
+
+// The nodes that the forward op has become.
 struct NodeRange {
   size_t first, end;
 };
@@ -107,6 +126,19 @@ class GradSums {
   std::map<int, Expr> grads_;
 };
 
+// A gradient ends where whole numbers and conditions begin; elsewhere a rule must say so.
+void refuse_to_end_here(const Graph& graph, const Node& node, const std::set<int>& needed) {
+  const auto is_real = [&](int value) {
+    return value >= 0 && is_floating(graph.values[value].info.dtype);
+  };
+  const bool from = std::ranges::any_of(
+      node.ins, [&](int value) { return is_real(value) && needed.contains(value); });
+  if (!from || std::ranges::none_of(node.outs, is_real)) return;
+  throw Error(ErrorKind::unimplemented,
+              cat("a gradient has to go through ", node.schema->type(), ", which has none"))
+      .fix("set stop_gradient on what it is computed from, or use another op");
+}
+
 // Sends the gradients that have arrived at a node's results on to its operands.
 void differentiate_node(Graph& graph, size_t index, const std::set<int>& needed, GradSums& grads) {
   const Node node = graph.nodes[index];  // a copy: rules append nodes
@@ -117,7 +149,8 @@ void differentiate_node(Graph& graph, size_t index, const std::set<int>& needed,
     any |= static_cast<bool>(out_grads.back());
     wanted |= needed.contains(out);
   }
-  if (!any || !wanted || !node.schema->vjp_rule()) return;
+  if (!any || !wanted) return;
+  if (!node.schema->vjp_rule()) return refuse_to_end_here(graph, node, needed);
   std::vector<Expr> operands, results;
   for (int in : node.ins) operands.push_back(in < 0 ? Expr() : Expr(&graph, in));
   for (int out : node.outs) results.push_back(Expr(&graph, out));
@@ -147,32 +180,31 @@ void differentiate_node(Graph& graph, size_t index, const std::set<int>& needed,
 
 std::vector<int> lower_by_vjp(Graph& graph, const OpView& view, const std::vector<int>& ins) {
   const OpSchema& forward = *view.schema().forward();
-  promise(static_cast<bool>(forward.body_rule()), "a gradient without rules comes from a body");
+  promise(forward.body_rule() || forward.is_gradient(), "a gradient without rules has a source");
 
   ForwardView again = forward_view(graph, forward, view, ins);
   complete_view(graph, forward, view, again);
   const size_t first_node = graph.nodes.size();
-  Body body(graph, again.view, again.ins);
-  forward.body_rule()(body);
+  const std::vector<int> results = emit_forward(graph, forward, again);
   const NodeRange nodes{first_node, graph.nodes.size()};
   const std::set<int> needed = values_to_differentiate(graph, forward, view, again, nodes);
 
   GradSums grads;
   for (const SlotSpec& slot : forward.outputs()) {
-    const int position = again.view.out_position(slot.name);
-    if (position < 0) continue;
-    const Expr result = body.results()[position];
-    if (!result) {
-      throw InternalError(cat("the body of ", forward.type(), " leaves ", slot.name, " unset"));
+    for (size_t i = 0; i < again.view.out_count(slot.name); ++i) {
+      const int result = results[static_cast<size_t>(again.view.out_position(slot.name, i))];
+      if (result < 0) {
+        throw InternalError(cat("the body of ", forward.type(), " leaves ", slot.name, " unset"));
+      }
+      // A gradient may arrive in another shape of the same size (a [1] loss gradient for rank 0).
+      grads.add(result, Expr(&graph, ins[view.position(grad_name(slot.name), i)]));
     }
-    // A gradient may arrive in another shape of the same size (a [1] loss gradient for rank 0).
-    grads.add(result.id(), Expr(&graph, ins[view.position(slot.name + "@GRAD")]));
   }
   for (size_t n = nodes.end; n-- > nodes.first;) differentiate_node(graph, n, needed, grads);
 
   std::vector<int> outs(view.out_size(), -1);
   for (const SlotSpec& slot : forward.inputs()) {
-    const std::string grad_slot = slot.name + "@GRAD";
+    const std::string grad_slot = grad_name(slot.name);
     if (!view.schema().find_output(grad_slot)) continue;
     for (size_t i = 0; i < view.out_count(grad_slot) && i < view.count(slot.name); ++i) {
       const int position = view.out_position(grad_slot, i);

@@ -15,8 +15,12 @@ constexpr const char* kOwnChoice =
 constexpr const char* kFixedOrder =
     "Kernels add in a fixed order always; there is no faster unordered choice.";
 constexpr const char* kServerThreads = "Written into the programs of parameter servers.";
-constexpr const char* kNoServer =
-    "Programs that talk to parameter servers are made but not run yet: there is no call to tune.";
+constexpr const char* kOwnOrder =
+    "Trainers send and receive in the order of their steps; there is no sender beside them to "
+    "tune.";
+constexpr const char* kRepeats =
+    "A broken connection is made again for seconds, and what comes twice is applied once.";
+constexpr const char* kOnePort = "A port that another process has is an error at once.";
 constexpr const char* kDebugFile = "The profiler writes all of its output where it is told to.";
 
 FlagValue text(const char* value) { return std::string(value); }
@@ -95,6 +99,10 @@ std::vector<FlagRow> flag_rows() {
 
       // Several devices.
       {"sync_nccl_allreduce", true, not_needed, "The plan waits exactly where a result is used."},
+      {"original_random", false, honoured,
+       "Trireme's own: seeded random ops draw the numbers of PaddlePaddle 1.8 on the CPU, so that "
+       "an "
+       "old program repeats its old curve."},
       {"split_by_chunks", false, honoured,
        "Trireme's own: a batch is split as the original's code does since 1.8, in equal chunks of "
        "which the last is short, not as its documents say."},
@@ -116,26 +124,37 @@ std::vector<FlagRow> flag_rows() {
        "Trireme's own: seconds a trainer waits at a parameter server before that says who waits "
        "for whom; 0 is never.",
        0},
+      {"collective_limit", whole(1800000), honoured,
+       "Trireme's own: milliseconds that a rank waits for the others in one exchange before the "
+       "job "
+       "ends with an error that names them.",
+       1},
+      {"job_token", text(""), honoured,
+       "Trireme's own: a secret of all processes of a job; one with another is refused."},
+      {"plaintext", text("warn"), honoured,
+       "Trireme's own: what is done where processes on other machines are talked to, as nothing is "
+       "encrypted: warn (once), refuse or allow."},
       {"drop_answers", text(""), honoured,
        "Trireme's own, for tests: the share of parameter servers' answers that a trainer throws "
        "away and asks for again, and a seed, as 0.2,7."},
-      {"rpc_retry_times", whole(3), not_needed, kNoServer},
+      {"rpc_retry_times", whole(3), not_needed, kRepeats},
       {"rpc_send_thread_num", whole(12), honoured, kServerThreads, 1},
       {"rpc_get_thread_num", whole(12), honoured, kServerThreads, 1},
       {"rpc_prefetch_thread_num", whole(12), honoured, kServerThreads, 1},
-      {"rpc_retry_bind_port", whole(3), not_needed, kNoServer},
-      {"rpc_disable_reuse_port", false, not_needed, kNoServer},
+      {"rpc_retry_bind_port", whole(3), not_needed, kOnePort},
+      {"rpc_disable_reuse_port", false, not_needed, kOnePort},
       {"rpc_server_profile_path", text("./profile_ps"), not_needed, kDebugFile},
-      {"worker_update_interval_secs", whole(900), not_needed, kNoServer},
-      {"dist_threadpool_size", whole(0), not_needed, kNoServer},
-      {"communicator_max_merge_var_num", whole(20), not_needed, kNoServer},
-      {"communicator_send_queue_size", whole(20), not_needed, kNoServer},
-      {"communicator_independent_recv_thread", true, not_needed, kNoServer},
-      {"communicator_min_send_grad_num_before_recv", whole(20), not_needed, kNoServer},
-      {"communicator_thread_pool_size", whole(5), not_needed, kNoServer},
-      {"communicator_send_wait_times", whole(5), not_needed, kNoServer},
-      {"communicator_is_sgd_optimizer", true, not_needed, kNoServer},
-      {"communicator_merge_sparse_grad", true, not_needed, kNoServer},
+      {"worker_update_interval_secs", whole(900), not_needed,
+       "A trainer is missed by its beats, within heartbeat_limit seconds."},
+      {"dist_threadpool_size", whole(0), not_needed, "Each trainer has a thread at each server."},
+      {"communicator_max_merge_var_num", whole(20), not_needed, kOwnOrder},
+      {"communicator_send_queue_size", whole(20), not_needed, kOwnOrder},
+      {"communicator_independent_recv_thread", true, not_needed, kOwnOrder},
+      {"communicator_min_send_grad_num_before_recv", whole(20), not_needed, kOwnOrder},
+      {"communicator_thread_pool_size", whole(5), not_needed, kOwnOrder},
+      {"communicator_send_wait_times", whole(5), not_needed, kOwnOrder},
+      {"communicator_is_sgd_optimizer", true, not_needed, kOwnOrder},
+      {"communicator_merge_sparse_grad", true, not_needed, kOwnOrder},
       {"communicator_fake_rpc", false, refused, "Training would go on without sending anything."},
   };
 }

@@ -185,6 +185,11 @@ bool fills_new_memory() {
   return known.get([] { return std::get<bool>(get_flag("init_allocated_mem")); });
 }
 
+bool draws_original_numbers() {
+  static RememberedFlag<bool> known;
+  return known.get([] { return std::get<bool>(get_flag("original_random")); });
+}
+
 bool splits_by_chunks() {
   static RememberedFlag<bool> known;
   return known.get([] { return std::get<bool>(get_flag("split_by_chunks")); });

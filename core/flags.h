@@ -46,6 +46,8 @@ bool checks_nan_inf();
 bool fills_new_memory();
 // split_by_chunks is set.
 bool splits_by_chunks();
+// original_random is set.
+bool draws_original_numbers();
 // The ids in the selected_gpus flag, in its order; empty when it is not set. What the environment
 // variable got since the flags were read counts too.
 std::vector<int> selected_gpus();

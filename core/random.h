@@ -23,6 +23,11 @@ class Philox {
   // Within two standard deviations, by redrawing from the element's own sub-stream.
   double truncated_normal(uint64_t i) const;
 
+  // For generators elsewhere that draw the same numbers.
+  uint64_t seed() const { return seed_; }
+  uint64_t stream() const { return stream_; }
+  uint64_t first() const { return first_; }
+
  private:
   uint64_t seed_;
   uint64_t stream_;

@@ -54,4 +54,5 @@ extern "C" void trireme_add_kernels(trireme::DeviceKernels& kernels) {
   add_layer_norm(kernels);
   add_optimizers(kernels);
   add_fills(kernels);
+  add_dropout(kernels);
 }

@@ -7,10 +7,10 @@
 namespace trireme::cuda {
 
 // One a queue, in memory that host and card both see. The first fault stays until it is told.
-struct FaultWord {
+struct alignas(16) FaultWord {
+  long long position = 0, value = 0;
   int code = 0;  // 0: none
   int unused = 0;
-  long long position = 0, value = 0;
 };
 
 // "<what> <value> at position <position> of <rest>", with what to do about it.

@@ -136,11 +136,15 @@ template <class T> TR_F T b_max(T own) {
     __syncthreads(); \
     for (int k = 0; k < tr_all; ++k) { const int64 J = tr_base + tr_found[k]; body } \
     (left) -= tr_all; __syncthreads(); } }
-struct Fault { int code, unused; long long position, value; };
+// The word is the host's memory, where cards have no atomics: position and value go there in one
+// store, so that they belong together, and the code behind them.
+struct Fault { longlong2 where; int code, unused; };
 TR_F void raise(void* word, int code, int64 position, int64 value) {
-  Fault* fault = (Fault*)word;
-  if (atomicCAS_system(&fault->code, 0, code) != 0) return;
-  fault->position = position; fault->value = value;
+  volatile Fault* fault = (volatile Fault*)word;
+  if (fault->code != 0) return;
+  ((Fault*)word)->where = make_longlong2(position, value);
+  __threadfence_system();
+  fault->code = code;
 }
 )";
 

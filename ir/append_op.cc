@@ -1,4 +1,6 @@
 // How an op gets into a block: attributes from the program's state, the row's checks, inference.
+#include <algorithm>
+
 #include "core/text.h"
 #include "ir/program.h"
 #include "ir/schema.h"
@@ -21,6 +23,17 @@ void fill_from_program(const Program& program, Attrs& attrs) {
   attrs.try_emplace("op_role_var", program.role_vars);
   attrs.try_emplace("op_namescope", program.name_scope);
   attrs.try_emplace("op_device", program.device);
+}
+
+// A random op that comes with a number keeps it, and later ones are counted on from there.
+void number_random_op(OpSpec& spec, int& count) {
+  const auto given = spec.attrs.find(kRandomPosition);
+  if (given != spec.attrs.end()) {
+    count = std::max(count, attr_as<int32_t>(given->second, kRandomPosition) + 1);
+    return;
+  }
+  const OpSchema* row = op_table().find(spec.type);
+  if (row && row->trait().random) spec.attrs.emplace(kRandomPosition, int32_t{count++});
 }
 
 }  // namespace
@@ -62,6 +75,7 @@ Op& Block::insert_raw_op(size_t index, OpSpec spec, const SourceLine& line) {
     throw Error(ErrorKind::out_of_range, cat("an op cannot be inserted at ", index, ": block ",
                                              index_, " has ", ops_.size(), " ops"));
   }
+  number_random_op(spec, program_->random_ops);
   std::unique_ptr<Op> made(new Op(*this, std::move(spec), line));
   Op& op = *made;
   ops_.insert(ops_.begin() + static_cast<std::ptrdiff_t>(index), std::move(made));

@@ -61,7 +61,7 @@ namespace {
 bool has_gradient(const Op& op, const std::set<std::string>& no_grad) {
   const OpSchema& row = op_table().get(op.type());
   if (row.differentiable()) return true;
-  if (!op.sub_block() && !row.forward()) return false;
+  if (!op.sub_block() && !row.is_gradient()) return false;
   const std::set<std::string> inputs = names_in(op.inputs());
   const bool asked = std::any_of(inputs.begin(), inputs.end(),
                                  [&](const std::string& name) { return !no_grad.contains(name); });

@@ -36,6 +36,22 @@ Expr emit(std::string_view primitive, const std::vector<Expr>& inputs, Attrs att
   return {&emitter, emitter.emit(primitive, ids, std::move(attrs)).at(0)};
 }
 
+Exprs emit_op(Emitter& emitter, std::string_view type, const Exprs& operands, Attrs attrs,
+              const Emitter::Wanted& wanted) {
+  Emitter::Operands ids;
+  for (const auto& [slot, exprs] : operands) {
+    for (const Expr& operand : exprs) {
+      promise(static_cast<bool>(operand), "every operand of an op is set");
+      ids[slot].push_back(operand.id());
+    }
+  }
+  Exprs results;
+  for (const auto& [slot, values] : emitter.emit_op(type, ids, std::move(attrs), wanted)) {
+    for (const int value : values) results[slot].emplace_back(&emitter, value);
+  }
+  return results;
+}
+
 Expr constant(Emitter& emitter, DType dtype, double value) {
   Attrs attrs{{"value", value}, {"dtype", static_cast<int32_t>(dtype)}};
   return {&emitter, emitter.emit("p.constant", {}, std::move(attrs)).at(0)};
@@ -156,6 +172,30 @@ Expr Body::in(std::string_view slot, size_t i) const {
                             "], which is absent"));
   }
   return {&emitter_, id};
+}
+
+Expr Vjp::in(std::string_view slot, size_t i) const {
+  if (!op_.schema().find_input(slot) || i >= op_.count(slot)) return {};
+  return ins_[static_cast<size_t>(op_.position(slot, i))];
+}
+
+Expr Vjp::grad(std::string_view slot, size_t i) const {
+  if (!op_.schema().find_output(slot) || i >= op_.out_count(slot)) return {};
+  const int position = op_.out_position(slot, i);
+  return position < 0 ? Expr() : out_grads_[static_cast<size_t>(position)];
+}
+
+void Vjp::set(std::string_view slot, size_t i, Expr gradient) {
+  grads_[static_cast<size_t>(op_.position(slot, i))] = gradient;
+}
+
+Emitter& Vjp::emitter() const {
+  for (const std::vector<Expr>* exprs : {&ins_, &out_grads_}) {
+    for (const Expr& each : *exprs) {
+      if (each) return each.emitter();
+    }
+  }
+  throw InternalError("a gradient without operands");
 }
 
 }  // namespace trireme

@@ -1,7 +1,10 @@
 // Bodies: an operator written in primitives. Gradient, fusion and every backend come from it.
 #pragma once
 
+#include <map>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ir/op_view.h"
@@ -17,6 +20,12 @@ class Emitter {
   // Appends one primitive and returns its results. The primitive's shape rule has run.
   virtual std::vector<int> emit(std::string_view primitive, const std::vector<int>& inputs,
                                 Attrs attrs) = 0;
+  // Appends any op of the table that has kernels: operands by slot, and how many results of which
+  // slots are wanted.
+  using Operands = std::map<std::string, std::vector<int>, std::less<>>;
+  using Wanted = std::map<std::string, size_t, std::less<>>;
+  virtual Operands emit_op(std::string_view type, const Operands& operands, Attrs attrs,
+                           const Wanted& wanted) = 0;
   virtual const ValueInfo& info(int value) const = 0;
 };
 
@@ -42,6 +51,11 @@ class Expr {
 
 // One primitive with one result.
 Expr emit(std::string_view primitive, const std::vector<Expr>& inputs, Attrs attrs = {});
+
+// One op of the table that has kernels.
+using Exprs = std::map<std::string, std::vector<Expr>, std::less<>>;
+Exprs emit_op(Emitter& emitter, std::string_view type, const Exprs& operands, Attrs attrs,
+              const Emitter::Wanted& wanted);
 
 Expr constant(const Expr& like, double value);  // rank 0, the element type of `like`
 Expr constant(Emitter& emitter, DType dtype, double value);
@@ -168,8 +182,8 @@ class Body {
   std::vector<Expr> results_;
 };
 
-// The vector-Jacobian product of one primitive: given its operands, result and the result's
-// gradient, states the gradients of its operands.
+// The vector-Jacobian product of one primitive, or of an op that has kernels: given its operands,
+// results and the gradients that arrive there, states the gradients of its operands.
 class Vjp {
  public:
   Vjp(const OpView& op, std::vector<Expr> ins, std::vector<Expr> outs, std::vector<Expr> out_grads)
@@ -189,6 +203,13 @@ class Vjp {
   }
   void set(size_t i, Expr gradient) { grads_[i] = gradient; }
   const std::vector<Expr>& grads() const { return grads_; }
+
+  // By slot; false where there is no such operand, or no gradient arrives.
+  const OpView& op() const { return op_; }
+  Expr in(std::string_view slot, size_t i = 0) const;
+  Expr grad(std::string_view slot, size_t i = 0) const;
+  void set(std::string_view slot, size_t i, Expr gradient);
+  Emitter& emitter() const;
 
  private:
   const OpView& op_;

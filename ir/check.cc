@@ -8,11 +8,11 @@
 namespace trireme {
 namespace {
 
-constexpr std::array<std::string_view, 7> kCommon = {
+constexpr std::array<std::string_view, 8> kCommon = {
     "op_role",   "op_role_var",     "op_namescope",   "op_callstack",
-    "op_device", "with_quant_attr", kRecomputeSuffix,
+    "op_device", "with_quant_attr", kRecomputeSuffix, kRandomPosition,
 };
-constexpr std::array<std::string_view, 13> kIgnored = {
+constexpr std::array<std::string_view, 15> kIgnored = {
     "use_mkldnn",
     "use_cudnn",
     "use_quantizer",
@@ -26,6 +26,8 @@ constexpr std::array<std::string_view, 13> kIgnored = {
     "mkldnn_data_type",
     "use_addto",
     "use_gpu",
+    "quantization_type",
+    "out_threshold",
 };
 constexpr std::array<std::string_view, 3> kIgnoredPrefixes = {"Scale_", "fuse_brelu",
                                                               "fuse_activation"};

@@ -91,6 +91,7 @@ std::shared_ptr<Program> copy_selected(const Program& program, const Selection& 
   copy->name_scope = program.name_scope;
   copy->device = program.device;
   copy->backward_count = program.backward_count;
+  copy->random_ops = program.random_ops;
   copy->distributed = program.distributed;
   copy->memory_optimized = program.memory_optimized;
   if (copy->global_block().find_var(program.scheduled_rate)) {

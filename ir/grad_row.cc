@@ -1,5 +1,6 @@
 // Gradient ops made from forward rows: the <type>_grad row, and the op that append_backward adds.
 #include <algorithm>
+#include <utility>
 
 #include "ir/schema.h"
 
@@ -95,7 +96,8 @@ OpSchema OpSchema::make_grad_row() const {
     if (!slot)
       throw InternalError(cat("the gradient of ", type_, " uses ", name, ", which is no slot"));
     SlotSpec use = *slot;
-    use.intermediate = false;
+    // Gradients of gradients leave by inputs and results, not by what was kept on the way.
+    use.no_grad |= std::exchange(use.intermediate, false);
     row.add_slot(row.inputs_, std::move(use));
   }
   for (const std::string& name : grad_out_slots()) {
@@ -119,6 +121,8 @@ OpSchema OpSchema::make_grad_row() const {
   row.shape_ = grad_shape_ ? grad_shape_ : default_grad_shape;
   row.body_ = grad_body_;
   row.kernels_ = grad_kernels_;
+  row.definition_ = grad_definition_;
+  row.vjp_ = grad_vjp_;
   row.traits_.host = traits_.host;
   for (const std::string& name : traits_.reads_values) {
     if (row.find_input(name)) row.traits_.reads_values.push_back(name);
@@ -131,6 +135,18 @@ OpSchema OpSchema::make_grad_row() const {
   }
   row.forward_ = this;
   return row;
+}
+
+// Of a gradient row: a body, or one derived from the forward body, has its rules; a kernel has what
+// the forward row says of it.
+bool OpSchema::twice_differentiable() const {
+  if (traits_.host || forward_->forward_) return false;
+  if (definition_ || vjp_) return true;
+  // What a body reads of the way there moves with the operands, and no gradient goes through it.
+  for (const SlotSpec& slot : forward_->outputs_) {
+    if (slot.intermediate && find_input(slot.name)) return false;
+  }
+  return body_ || (kernels_.empty() && forward_->body_);
 }
 
 std::vector<OpSpec> OpSchema::make_grad(GradMaker& maker) const {

@@ -1,5 +1,9 @@
-// What kernels ask of their site: the type that picks them and the name of their random stream.
+// What kernels ask of their site: the type that picks them and their random stream.
 #include "ir/kernel.h"
+
+#include "core/random.h"
+#include "core/text.h"
+#include "ir/schema.h"
 
 namespace trireme {
 
@@ -16,16 +20,15 @@ DType kernel_dtype(const KernelSite& site) {
   return first->dtype;
 }
 
-std::string stream_name(const KernelSite& site, std::string_view slot) {
-  const auto whole = site.attrs().find(kSliceOf);
-  if (whole != site.attrs().end()) return std::get<std::string>(whole->second);
-  std::string name = site.out(slot).name;
-  const auto suffix = site.attrs().find(kRecomputeSuffix);
-  if (suffix != site.attrs().end()) {
-    const auto& text = std::get<std::string>(suffix->second);
-    if (name.ends_with(text)) name.resize(name.size() - text.size());
-  }
-  return name;
+// The type takes part: ops of one number in two programs, as the initial values of weights and what
+// is dropped, are not to be the same numbers under one seed.
+uint64_t random_stream(const KernelSite& site) {
+  const auto found = site.attrs().find(kRandomPosition);
+  const int64_t position =
+      found == site.attrs().end() ? 0 : attr_as<int64_t>(found->second, kRandomPosition);
+  const OpSchema* forward = site.schema().forward();
+  const std::string& type = forward ? forward->type() : site.schema().type();
+  return stream_of(cat(type, ' ', position));
 }
 
 int64_t stream_begin(const KernelSite& site) {

@@ -106,15 +106,16 @@ DType kernel_dtype(const KernelSite& site);
 // A recomputed op (append_backward's checkpoints) writes its outputs under names with this
 // attribute's text at the end.
 inline constexpr std::string_view kRecomputeSuffix = "recompute_suffix";
-// Set on a random op that draws a part of a variable (transpilers cut variables over servers):
-// whose stream it is, and how many of its elements come before. Every part has the numbers of the
-// whole.
-inline constexpr std::string_view kSliceOf = "slice_of";
+// A random op's number among those of its program, in the order in which they came into it. Its
+// stream of random numbers hangs on it, never on names. Whatever copies the op keeps it: clones,
+// files, transpilers, recomputation.
+inline constexpr std::string_view kRandomPosition = "random_position";
+// Set on a random op that draws a part of a variable (transpilers cut variables over servers): how
+// many elements of the whole come before. Every part has the numbers of the whole.
 inline constexpr std::string_view kSliceBegin = "slice_begin";
 int64_t stream_begin(const KernelSite& site);
-// The name of a random op's stream: that of its output, and when recomputed that of the first time,
-// so that both draw the same numbers.
-std::string stream_name(const KernelSite& site, std::string_view slot);
+// The stream of a random op; its gradient op has the same.
+uint64_t random_stream(const KernelSite& site);
 
 // typed<float, double>([]<class T>(const KernelSite& site) { return [=](const KernelArgs& k) {...};
 // })

@@ -25,7 +25,7 @@ struct ValueInfo {
   int lod_level = 0;
   Lod lod;
   const Variable* value = nullptr;
-  std::string name;   // the variable's name: random streams and error texts use it
+  std::string name;   // the variable's name: error texts use it
   bool known = true;  // false: the variable exists but nobody has said its shape and type
 };
 

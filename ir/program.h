@@ -300,6 +300,7 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<std::string> role_vars;
   std::string name_scope = "/";
   std::string device;
+  int random_ops = 0;      // how many it ever took in: the next one's random_position
   int backward_count = 0;  // how often append_backward ran: later runs prefix their gradients
   // What a transpiler made of this program; null: none did. Copies share it; it is not saved.
   std::shared_ptr<const DistributedFacts> distributed;

@@ -200,6 +200,14 @@ OpSchema& OpSchema::grad_maker(GradRule rule) {
   grad_rule_ = std::move(rule);
   return *this;
 }
+OpSchema& OpSchema::grad_definition(BodyRule rule) {
+  grad_definition_ = std::move(rule);
+  return *this;
+}
+OpSchema& OpSchema::grad_vjp(VjpRule rule) {
+  grad_vjp_ = std::move(rule);
+  return *this;
+}
 OpSchema& OpSchema::region(RegionRule rule) {
   region_ = std::move(rule);
   return *this;
@@ -297,20 +305,30 @@ KernelMake on_caller(KernelMake make) {
 
 }  // namespace
 
-// A gradient row written by hand wins over the generated one.
+// A gradient row written by hand wins over the generated one. The gradient of a generated one reads
+// all that this reads.
 void Registry::finish() {
   std::vector<OpSchema*> forward;
   for (const auto& [name, row] : rows_) {
     if (row->has_grad_) forward.push_back(row.get());
   }
-  for (const OpSchema* row : forward) {
-    const std::string type = row->grad_op_type();
-    if (find(type)) continue;
-    auto made = std::make_unique<OpSchema>(row->make_grad_row());
-    if (!row->traits_.over_replicas.empty()) {
-      made->traits_.over_replicas = get(row->traits_.over_replicas).grad_op_type();
+  const auto add_gradient_of = [this](const OpSchema& row) -> OpSchema* {
+    const std::string type = row.grad_op_type();
+    if (find(type)) return nullptr;
+    auto made = std::make_unique<OpSchema>(row.make_grad_row());
+    if (!row.traits_.over_replicas.empty()) {
+      const OpSchema* over = find(row.traits_.over_replicas);
+      made->traits_.over_replicas =
+          over ? over->grad_op_type() : row.traits_.over_replicas + "_grad";
     }
-    rows_.emplace(type, std::move(made));
+    return rows_.emplace(type, std::move(made)).first->second.get();
+  };
+  for (const OpSchema* row : forward) {
+    OpSchema* gradient = add_gradient_of(*row);
+    if (!gradient || !gradient->twice_differentiable()) continue;
+    gradient->has_grad_ = true;
+    for (const SlotSpec& slot : gradient->inputs_) gradient->grad_uses_.push_back(slot.name);
+    add_gradient_of(*gradient);
   }
   for (const auto& [name, row] : rows_) {
     if (!row->traits_.host) continue;

@@ -221,7 +221,7 @@ class OpSchema {
   // The CPU's, tried in the order given; also used where an operand is not dense and there is a
   // body. Other devices add theirs when they are opened (ir/device_kernels.h).
   OpSchema& kernel(KernelMake make, std::string name = "reference");
-  OpSchema& vjp(VjpRule rule);  // primitives
+  OpSchema& vjp(VjpRule rule);  // primitives, and gradient ops that are differentiated in turn
 
   // Gradient. `uses`: the forward slots that <type>_grad reads beside the gradients of the outputs.
   // The <type>_grad row is made from this one; it runs grad_body, or grad_kernel, or the VJP of
@@ -238,8 +238,13 @@ class OpSchema {
   OpSchema& grad_body(BodyRule rule);
   OpSchema& grad_kernel(KernelMake make, std::string name = "reference");
   OpSchema& grad_maker(GradRule rule);  // anything else: the ops it appends
-  OpSchema& region(RegionRule rule);    // ops with a sub-block: the links of its iterations
-  OpSchema& border(BorderRule rule);    // ops with a sub-block that have a gradient
+  // Gradients of the gradient op. They are there where that is a body or is made from one; else the
+  // row states what a gradient kernel computes as a body, which is not run itself, or the
+  // gradients of its operands.
+  OpSchema& grad_definition(BodyRule rule);
+  OpSchema& grad_vjp(VjpRule rule);
+  OpSchema& region(RegionRule rule);  // ops with a sub-block: the links of its iterations
+  OpSchema& border(BorderRule rule);  // ops with a sub-block that have a gradient
   // The gradient of `in_slot` is SelectedRows when `is_sparse` is set on the op.
   OpSchema& sparse_grad(std::string in_slot);
 
@@ -265,6 +270,7 @@ class OpSchema {
   const ShapeRule& shape_rule() const { return shape_; }
   const BodyRule& body_rule() const { return body_; }
   const VjpRule& vjp_rule() const { return vjp_; }
+  const BodyRule& definition() const { return definition_; }       // what its kernels compute
   const std::vector<Kernel>& kernels() const { return kernels_; }  // the CPU's; see kernels_for
   const RegionRule& region_rule() const { return region_; }
   const BorderRule& border_rule() const { return border_; }
@@ -293,13 +299,14 @@ class OpSchema {
   OpSchema& add_slot(std::vector<SlotSpec>& slots, SlotSpec spec);
   std::vector<std::string> grad_out_slots() const;
   OpSchema make_grad_row() const;
+  bool twice_differentiable() const;
 
   std::string type_, doc_;
   std::vector<SlotSpec> inputs_, outputs_;
   std::vector<AttrSpec> attrs_;
   ShapeRule shape_, grad_shape_;
-  BodyRule body_, grad_body_;
-  VjpRule vjp_;
+  BodyRule body_, grad_body_, definition_, grad_definition_;
+  VjpRule vjp_, grad_vjp_;
   std::vector<Kernel> kernels_, grad_kernels_;
   bool has_grad_ = false;
   std::vector<std::string> grad_uses_, grad_outs_, grad_outs_if_any_;

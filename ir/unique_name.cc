@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/first_thread.h"
 #include "core/text.h"
 
 namespace trireme {
@@ -18,6 +19,12 @@ Current& current() {
   return held;
 }
 
+// A thread's own, from its first swap until it swaps back.
+std::shared_ptr<UniqueNames>& of_this_thread() {
+  thread_local std::shared_ptr<UniqueNames> held;
+  return held;
+}
+
 }  // namespace
 
 std::string UniqueNames::generate(std::string_view key) {
@@ -29,6 +36,7 @@ std::string UniqueNames::generate(std::string_view key) {
 
 UniqueNames& unique_names() {
   thread_local std::shared_ptr<UniqueNames> held;
+  if (!on_first_thread() && of_this_thread()) return *of_this_thread();
   const std::lock_guard lock(current().mutex);
   held = current().names;
   return *held;
@@ -36,9 +44,16 @@ UniqueNames& unique_names() {
 
 std::shared_ptr<UniqueNames> swap_unique_names(std::shared_ptr<UniqueNames> names) {
   if (!names) names = std::make_shared<UniqueNames>();
+  const bool first = on_first_thread();
   const std::lock_guard lock(current().mutex);
-  names.swap(current().names);
-  return names;
+  if (first) {
+    names.swap(current().names);
+    return names;
+  }
+  std::shared_ptr<UniqueNames>& own = of_this_thread();
+  std::shared_ptr<UniqueNames> before = own ? own : current().names;
+  own = names == current().names ? nullptr : std::move(names);
+  return before;
 }
 
 }  // namespace trireme

@@ -1,4 +1,5 @@
-// Unique names: one counter per key, shared by every program of the process until swapped.
+// Unique names: one counter per key, shared by every program of the process until swapped. What
+// another thread than the first swaps in is that thread's alone.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,14 @@
-// The process's default programs, and the name scope and device that ops appended to them carry.
+// Each thread's default programs, and the name scope and device that ops appended to them carry.
 #include "layers/defaults.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <map>
+#include <mutex>
 #include <utility>
 
+#include "core/first_thread.h"
 #include "core/text.h"
 
 namespace trireme {
@@ -20,13 +22,32 @@ struct OpenScope {
 };
 
 std::vector<OpenScope>& open_scopes() {
-  static std::vector<OpenScope> stack = {{"/", {}}};
+  thread_local std::vector<OpenScope> stack = {{"/", {}}};
   return stack;
 }
 
 std::string& current_device() {
-  static std::string device;
+  thread_local std::string device;
   return device;
+}
+
+struct FirstThread {
+  std::mutex mutex;  // of its programs: other threads look at them
+  Defaults defaults = {.main = Program::create(), .startup = Program::create()};
+};
+FirstThread& first_thread() {
+  static FirstThread held;
+  return held;
+}
+
+// Another thread's: its own programs, and the first thread's where it has switched none.
+struct OtherThread {
+  Defaults defaults;
+  bool own_main = false, own_startup = false;
+};
+OtherThread& this_thread() {
+  thread_local OtherThread held;
+  return held;
 }
 
 void mark(Program& program) {
@@ -44,13 +65,35 @@ void mark_defaults() {
   mark(default_startup_program());
 }
 
-std::shared_ptr<Program> switch_program(std::shared_ptr<Program>& held,
+using Held = std::shared_ptr<Program> Defaults::*;
+
+// Programs of the first thread keep its marks, whoever looks at them.
+std::shared_ptr<Program> switch_on_other_thread(Held which, bool& own,
+                                                std::shared_ptr<Program> program) {
+  std::shared_ptr<Program> before = defaults().*which;
+  if (own) unmark(*before);
+  {
+    const std::lock_guard lock(first_thread().mutex);
+    own = program != first_thread().defaults.*which;
+  }
+  if (own) mark(*program);
+  this_thread().defaults.*which = std::move(program);
+  return before;
+}
+
+std::shared_ptr<Program> switch_program(Held which, bool OtherThread::*own,
                                         std::shared_ptr<Program> program) {
   if (!program) throw Error(ErrorKind::type_mismatch, "a default program cannot be null");
-  std::shared_ptr<Program> before = std::exchange(held, std::move(program));
-  unmark(*before);
+  if (!on_first_thread()) {
+    return switch_on_other_thread(which, this_thread().*own, std::move(program));
+  }
+  {
+    const std::lock_guard lock(first_thread().mutex);
+    (first_thread().defaults.*which).swap(program);
+  }
+  unmark(*program);
   mark_defaults();
-  return before;
+  return program;
 }
 
 bool is_device(std::string_view device) {
@@ -70,19 +113,24 @@ bool is_device(std::string_view device) {
 }  // namespace
 
 Defaults& defaults() {
-  static Defaults held = {.main = Program::create(), .startup = Program::create()};
-  return held;
+  FirstThread& first = first_thread();
+  if (on_first_thread()) return first.defaults;
+  OtherThread& mine = this_thread();
+  const std::lock_guard lock(first.mutex);
+  if (!mine.own_main) mine.defaults.main = first.defaults.main;
+  if (!mine.own_startup) mine.defaults.startup = first.defaults.startup;
+  return mine.defaults;
 }
 
 Program& default_main_program() { return *defaults().main; }
 Program& default_startup_program() { return *defaults().startup; }
 
 std::shared_ptr<Program> switch_main_program(std::shared_ptr<Program> program) {
-  return switch_program(defaults().main, std::move(program));
+  return switch_program(&Defaults::main, &OtherThread::own_main, std::move(program));
 }
 
 std::shared_ptr<Program> switch_startup_program(std::shared_ptr<Program> program) {
-  return switch_program(defaults().startup, std::move(program));
+  return switch_program(&Defaults::startup, &OtherThread::own_startup, std::move(program));
 }
 
 ProgramGuard::ProgramGuard(std::shared_ptr<Program> main, std::shared_ptr<Program> startup)

@@ -16,7 +16,8 @@ namespace trireme {
 // initializer in front of the startup program, 2.4 at its end; some layers append other ops.
 enum class Style { fluid_1_8, static_2_4 };
 
-// One per process, as in the original: a program is built by one thread at a time.
+// The process's belong to the thread that asked first. Another thread has the same until it
+// switches something, and from then on its own: threads that build under guards do not meet.
 struct Defaults {
   std::shared_ptr<Program> main;
   std::shared_ptr<Program> startup;

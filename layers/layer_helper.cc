@@ -7,6 +7,7 @@
 #include "ir/near_match.h"
 #include "ir/schema.h"
 #include "ir/unique_name.h"
+#include "layers/weight_norm.h"
 
 namespace trireme {
 namespace {
@@ -74,6 +75,7 @@ LayerHelper::LayerHelper(std::string layer_type, const std::string& name)
 Var* LayerHelper::create_parameter(const ParameterRequest& request) {
   if (!request.attr.wanted()) return nullptr;
   const ParamAttr& attr = request.attr.attr();
+  if (attr.weight_norm) return &weight_normalized(*this, request);
   const std::string name = attr.name.empty()
                                ? unique_names().generate(cat(name_, request.is_bias ? ".b" : ".w"))
                                : attr.name;

@@ -90,7 +90,9 @@ Var& binary(const std::string& op, Var& x, Var& y) {
     left = &cast_to(x, DType::float32);  // 2.4 divides integers as Python 3 does
   }
   if (right->dtype() != left->dtype()) right = &cast_to(*right, left->dtype());
-  const bool from_front = right->shape().rank() > 0 && !right->shape()[0].known();
+  // 1.8 lets operands meet at the batch; 2.4 always at their ends, as numpy does.
+  const bool from_front = defaults().style != Style::static_2_4 && right->shape().rank() > 0 &&
+                          !right->shape()[0].known();
   Var& out = new_tmp(block_of(x), is_compare(op) ? DType::boolean : left->dtype());
   append(block_of(x), op, {{"X", {left->name()}}, {"Y", {right->name()}}}, {{"Out", {out.name()}}},
          {{"axis", from_front ? 0 : -1}});

@@ -218,16 +218,20 @@ struct AdamOptions {
   double epsilon = 1e-8;
   bool lazy_mode = false;         // a sparse gradient moves only its rows
   bool corrects_epsilon = false;  // 2.x multiplies epsilon by sqrt(1 - beta2^step)
+  double decoupled_decay = 0;     // AdamW: parameters shrink by this, times the rate, before a step
+  std::function<bool(const Var&)> decays = {};  // which of them; empty: all
 };
 class Adam final : public Optimizer {
  public:
-  explicit Adam(const Hyper& learning_rate = 0.001, const AdamOptions& adam = {},
+  explicit Adam(const Hyper& learning_rate = 0.001, AdamOptions adam = {},
                 OptimizerOptions options = {})
-      : Optimizer("adam", learning_rate, std::move(options)), adam_(adam) {}
+      : Optimizer("adam", learning_rate, std::move(options)), adam_(std::move(adam)) {}
   void create_accumulators(Block& block, const std::vector<Var*>& params) override;
   Op& append_optimize_op(Block& block, Var& param, Var& grad) override;
 
  private:
+  void append_decay(Block& block, Var& param);
+
   AdamOptions adam_;
 };
 

@@ -1,6 +1,7 @@
 // Each optimizer's states and its one op per parameter.
 #include "layers/defaults.h"
 #include "layers/optimizer.h"
+#include "layers/tensor.h"
 
 namespace trireme::optimizer {
 namespace {
@@ -108,7 +109,20 @@ void Adam::create_accumulators(Block&, const std::vector<Var*>& params) {
   }
 }
 
+// param *= 1 - rate * decay: the gradient's moments do not see it.
+void Adam::append_decay(Block& block, Var& param) {
+  Var& kept = layers::scale(create_param_lr(param), {.scale = -adam_.decoupled_decay, .bias = 1},
+                            user_line());
+  block.append_op({"elementwise_mul",
+                   {{"X", {param.name()}}, {"Y", {kept.name()}}},
+                   {{"Out", {param.name()}}},
+                   {{"axis", -1}}});
+}
+
 Op& Adam::append_optimize_op(Block& block, Var& param, Var& grad) {
+  if (adam_.decoupled_decay != 0 && (!adam_.decays || adam_.decays(param))) {
+    append_decay(block, param);
+  }
   OpSpec op = update("adam", param, grad);
   with_state(op, "Moment1", "Moment1Out", accumulator("moment1", param));
   with_state(op, "Moment2", "Moment2Out", accumulator("moment2", param));

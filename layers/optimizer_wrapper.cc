@@ -1,4 +1,5 @@
-// Optimizers around another optimizer: recomputed forward parts, and slow weights.
+// Optimizers around another optimizer: recomputed forward parts, slow weights, gradients of several
+// steps.
 #include "layers/optimizer_wrapper.h"
 
 #include "core/text.h"
@@ -106,6 +107,63 @@ Minimized Lookahead::minimize(Var& loss, const std::shared_ptr<Program>& startup
     }
   });
   return result;
+}
+
+GradientMerge::GradientMerge(std::shared_ptr<Optimizer> inner, int k_steps, bool average)
+    : inner_(given(std::move(inner))), k_steps_(k_steps), average_(average) {
+  if (k_steps <= 0) {
+    throw Error(ErrorKind::assertion, cat("k_steps is ", k_steps, " but must be positive"));
+  }
+}
+
+Minimized GradientMerge::minimize(Var& loss, const MinimizeOptions& options, SourceLine line) {
+  const LineScope scope(line);
+  Minimized made;
+  made.params_grads = inner_->backward(loss, options, line);
+  if (k_steps_ == 1) {
+    made.ops = inner_->apply_optimize(loss, options.startup, made.params_grads, line);
+    return made;
+  }
+  Program& program = loss.block().program();
+  const ProgramGuard guard(program.shared_from_this(), options.startup);
+  using namespace layers;
+  ParamGrads sums;
+  for (const auto& [param, grad] : made.params_grads) {
+    if (!grad) continue;
+    if (grad->type() == VarType::selected_rows) {
+      throw Error(cat("the gradient of ", param->name(),
+                      " is SelectedRows, which do not add up over steps"))
+          .in("gradient_merge")
+          .at(line)
+          .fix("give embedding is_sparse=False");
+    }
+    const RoleGuard role = optimized_guard(program, {param->name(), grad->name()});
+    Var& sum = create_global_var(param->shape().to_vector(), 0, param->dtype(),
+                                 {.persistable = true, .name = param->name() + "@GRAD@MERGED"});
+    assign(elementwise_add(sum, *grad), &sum);
+    sums.emplace_back(param, &sum);
+  }
+  const RoleGuard role = optimized_guard(program, {});
+  Var& step =
+      create_global_var({1}, 0, DType::int32, {.persistable = true, .name = "gradient_merge_step"});
+  Var& k = create_global_var({1}, k_steps_, DType::int32,
+                             {.persistable = true, .name = "gradient_merge_k"});
+  increment(step);
+  Switch pick;
+  pick.when(math_op("equal", elementwise("elementwise_mod", step, k),
+                    fill_constant({1}, DType::int32, 0)),
+            [&] {
+              ParamGrads merged;
+              for (const auto& [param, sum] : sums) {
+                merged.emplace_back(param,
+                                    average_ ? &scale(*sum, {.scale = 1.0 / k_steps_}) : sum);
+              }
+              made.ops = inner_->apply_gradients(merged, line);
+              for (const auto& [param, sum] : sums) {
+                assign(fill_constant(param->shape().to_vector(), param->dtype(), 0), sum);
+              }
+            });
+  return made;
 }
 
 }  // namespace trireme::optimizer

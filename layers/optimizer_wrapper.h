@@ -1,4 +1,5 @@
-// Optimizers around another optimizer: recomputed forward parts, and slow weights.
+// Optimizers around another optimizer: recomputed forward parts, slow weights, gradients of several
+// steps.
 #pragma once
 
 #include <memory>
@@ -44,6 +45,21 @@ class Lookahead {
   std::shared_ptr<Optimizer> inner_;
   double alpha_;
   int k_;
+};
+
+// Gradients add up over k steps; in the last of them the inner optimizer updates with their sum, or
+// mean.
+class GradientMerge {
+ public:
+  explicit GradientMerge(std::shared_ptr<Optimizer> inner, int k_steps = 1, bool average = true);
+  Minimized minimize(Var& loss, const MinimizeOptions& options = {},
+                     SourceLine line = SourceLine::here());
+  Optimizer& inner() const { return *inner_; }
+
+ private:
+  std::shared_ptr<Optimizer> inner_;
+  int k_steps_;
+  bool average_;
 };
 
 }  // namespace trireme::optimizer

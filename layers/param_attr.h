@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -20,6 +21,10 @@ struct ParamAttr {
   bool trainable = true;
   bool do_model_average = true;
   bool need_clip = true;
+  // The parameter is length * direction: what is trained are <name>_v, and <name>_g, the lengths
+  // along dimension norm_dim; without one there is one length for all of it.
+  bool weight_norm = false;
+  std::optional<int> norm_dim = {};
 };
 
 // A layer's attr argument: nothing, a ParamAttr, a name, an initializer, a regularizer, or false

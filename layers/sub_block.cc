@@ -14,6 +14,9 @@ void add_once(std::vector<std::string>& names, std::set<std::string>& seen,
   if (seen.insert(name).second) names.push_back(name);
 }
 
+// An op that runs a block lists what crosses that block's border among its own operands and
+// results, so blocks further inside need no look: nested ones would be walked once for each block
+// around.
 struct Walk {
   const Block& outside;
   Crossing crossing;
@@ -34,7 +37,6 @@ struct Walk {
           add_once(crossing.read, seen_read, name);
         }
       }
-      if (const Block* inner = op->sub_block()) run(*inner);
       for (const std::string& name : op->output_names()) {
         made.insert(name);
         if (is_outer(block, name)) add_once(crossing.written, seen_written, name);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace trireme {
 
@@ -173,6 +174,107 @@ Tensor away_from(Tensor x, std::initializer_list<double> kinks) {
     }
   }
   return x;
+}
+
+void no_gradient(Vjp&) {}
+
+namespace {
+
+bool holds(const std::vector<std::string>& slots, const std::string& name) {
+  return std::find(slots.begin(), slots.end(), name) != slots.end();
+}
+
+// The operands of a slot of the gradient op.
+std::vector<Expr> operands_of(const Vjp& v, const std::string& slot) {
+  std::vector<Expr> operands;
+  if (!v.op().schema().find_input(slot)) return operands;
+  for (size_t i = 0; i < v.op().count(slot); ++i) operands.push_back(v.in(slot, i));
+  return operands;
+}
+
+// What arrives at the gradients of a slot; zeros where nothing does, and nothing at all does not
+// count.
+std::vector<Expr> arriving_at(const Vjp& v, const std::string& slot) {
+  const std::string gradient = grad_name(slot);
+  const size_t count =
+      v.op().schema().find_output(gradient) ? v.op().out_count(gradient) : size_t{0};
+  std::vector<Expr> arriving;
+  bool any = false;
+  for (size_t i = 0; i < count; ++i) any |= static_cast<bool>(v.grad(gradient, i));
+  for (size_t i = 0; any && i < count; ++i) {
+    const Expr found = v.grad(gradient, i);
+    if (!found && !v.in(slot, i)) {
+      throw Error(ErrorKind::unimplemented,
+                  cat("only some gradients of ", slot, " are differentiated"))
+          .fix("let a gradient go through every variable of the list, or through none");
+    }
+    arriving.push_back(found ? found : full_like(v.in(slot, i), 0.0));
+  }
+  return arriving;
+}
+
+}  // namespace
+
+VjpRule linear_gradient(std::vector<std::string> slots, Attrs changed) {
+  return [slots = std::move(slots), changed = std::move(changed)](Vjp& v) {
+    const OpSchema& forward = *v.op().schema().forward();
+    Exprs operands;
+    for (const SlotSpec& slot : forward.inputs()) {
+      std::vector<Expr> found =
+          holds(slots, slot.name) ? arriving_at(v, slot.name) : operands_of(v, slot.name);
+      if (found.empty() && holds(slots, slot.name) && !slot.dispensable) {
+        for (const Expr& x : operands_of(v, slot.name)) found.push_back(full_like(x, 0.0));
+      }
+      if (!found.empty()) operands[slot.name] = std::move(found);
+    }
+    Emitter::Wanted wanted;
+    for (const SlotSpec& slot : forward.outputs()) {
+      const std::string gradient = grad_name(slot.name);
+      if (!v.op().schema().find_input(gradient) || v.op().count(gradient) == 0) continue;
+      wanted[slot.name] = v.op().count(gradient);
+    }
+    Attrs attrs = v.op().attrs();
+    for (const auto& [name, value] : changed) attrs.insert_or_assign(name, value);
+    for (const auto& [slot, results] :
+         emit_op(v.emitter(), forward.type(), operands, std::move(attrs), wanted)) {
+      for (size_t i = 0; i < results.size(); ++i) v.set(grad_name(slot), i, results[i]);
+    }
+  };
+}
+
+// With u and v arriving at the gradients of x and y, and g the gradient of the result: that of g is
+// op(u, y) + op(x, v), that of x is the op's own for (x, v), that of y the op's own for (u, y).
+VjpRule bilinear_gradient(std::string x_slot, std::string y_slot) {
+  return [x_slot = std::move(x_slot), y_slot = std::move(y_slot)](Vjp& v) {
+    const OpSchema& gradient = v.op().schema();
+    const OpSchema& forward = *gradient.forward();
+    const std::string out = forward.outputs().front().name;
+    const Expr x = v.in(x_slot), y = v.in(y_slot), g = v.in(grad_name(out));
+    const Expr to_x = v.grad(grad_name(x_slot)), to_y = v.grad(grad_name(y_slot));
+    Expr to_bias = v.grad("Bias@GRAD");
+    Expr sum;
+    const auto add_product = [&](Expr left, Expr right) {
+      Exprs operands{{x_slot, {left}}, {y_slot, {right}}};
+      if (to_bias) operands["Bias"] = {std::exchange(to_bias, Expr())};
+      const Expr term =
+          emit_op(v.emitter(), forward.type(), operands, v.op().attrs(), {{out, 1}})[out][0];
+      sum = sum ? sum + term : term;
+    };
+    if (to_x) add_product(to_x, y);
+    if (to_y) add_product(x, to_y);
+    if (to_bias) add_product(full_like(x, 0.0), y);
+    if (sum) v.set(grad_name(out), 0, sum);
+
+    const Exprs operands{
+        {x_slot, {to_x ? to_x : x}}, {y_slot, {to_y ? to_y : y}}, {grad_name(out), {g}}};
+    Emitter::Wanted wanted;
+    if (to_y) wanted[grad_name(x_slot)] = 1;
+    if (to_x) wanted[grad_name(y_slot)] = 1;
+    if (wanted.empty()) return;
+    const Exprs made = emit_op(v.emitter(), gradient.type(), operands, v.op().attrs(), wanted);
+    if (to_y) v.set(x_slot, 0, made.at(grad_name(x_slot))[0]);
+    if (to_x) v.set(y_slot, 0, made.at(grad_name(y_slot))[0]);
+  };
 }
 
 }  // namespace trireme

@@ -46,6 +46,15 @@ ShapeRule floating_like_x();
 // they broadcast as numpy does. Trailing extents of 1 that would stand past the end are dropped.
 void place_at_axis(Expr& x, Expr& y, int axis);
 
+// Of results that follow no operand's numbers, only their shapes.
+void no_gradient(Vjp& v);
+// Gradients of gradient ops that are kernels. Where the op is linear in these slots, the gradient
+// of its gradient is the op itself; `attrs` make a linear one of it (padding with zeros).
+VjpRule linear_gradient(std::vector<std::string> slots, Attrs attrs = {});
+// Where it is linear in each of two slots: two terms of the op, and its gradient with the operands
+// exchanged. A slot "Bias" is what is added to the product.
+VjpRule bilinear_gradient(std::string x, std::string y);
+
 // `x` with elements nearer than 0.02 to one of `kinks` moved away from it, for gradient checks.
 Tensor away_from(Tensor x, std::initializer_list<double> kinks);
 

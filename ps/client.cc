@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "core/warning.h"
 #include "ops/remote/remote_calls.h"
+#include "ps/geo.h"
 #include "ps/transport.h"
 
 namespace trireme {
@@ -162,6 +163,15 @@ class PsClient final : public ServerCalls {
     ++incarnation_;
   }
 
+  void start_geo(const GeoSettings& settings) override { geo_ = std::make_unique<Geo>(settings); }
+  bool is_geo() const override { return geo_ != nullptr; }
+  void geo_begin(Scope& scope) override { geo_->begin(*this, scope); }
+  void geo_step(Scope& scope) override { geo_->step(*this, scope); }
+  void stop_geo(Scope* scope) override {
+    if (geo_ && scope) geo_->flush(*this, *scope);
+    geo_.reset();
+  }
+
  private:
   std::shared_ptr<Peer> peer_at(const std::string& endpoint) {
     const std::lock_guard lock(mutex_);
@@ -255,6 +265,7 @@ class PsClient final : public ServerCalls {
       static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
   Drops drops_;
   Peers peers_;
+  std::unique_ptr<Geo> geo_;  // where this process is a geo trainer
 };
 
 }  // namespace

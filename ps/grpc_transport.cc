@@ -12,19 +12,26 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "comm/token.h"
 #include "ps/chunks.h"
 #include "ps/servers.grpc.pb.h"
 
 namespace trireme {
 namespace {
 
+constexpr const char* kTokenKey = "trireme-token";
 constexpr int kKeepAliveMs = 10000;  // a peer that answers no ping for so long is gone
 constexpr std::chrono::seconds kBeat{1};
+
+// A server's address is part of it: a proof for one server is none for another.
+std::string proof_for(const std::string& endpoint) { return token_proof("server " + endpoint); }
 
 class GrpcChannel final : public PsChannel {
  public:
   explicit GrpcChannel(const std::string& endpoint)
-      : endpoint_(endpoint), stub_(ps::Servers::NewStub(connected(endpoint))) {}
+      : endpoint_(endpoint),
+        proof_(proof_for(endpoint)),
+        stub_(ps::Servers::NewStub(connected(endpoint))) {}
 
   ~GrpcChannel() override {
     {
@@ -37,7 +44,7 @@ class GrpcChannel final : public PsChannel {
   }
 
   bool send(const PsMessage& request, std::string* why) override {
-    if (!asking_) asking_ = std::make_unique<Asking>(*stub_);
+    if (!asking_) asking_ = std::make_unique<Asking>(*stub_, proof_);
     return write_message(*asking_->stream, request, chunk_) || broken(why);
   }
 
@@ -50,7 +57,7 @@ class GrpcChannel final : public PsChannel {
   void drop() override { asking_.reset(); }
 
   bool tell(const PsMessage& request, std::chrono::milliseconds limit, std::string* why) override {
-    Asking alone(*stub_, limit);
+    Asking alone(*stub_, proof_, limit);
     ps::Chunk chunk;
     PsMessage answer;
     if (!write_message(*alone.stream, request, chunk) ||
@@ -69,7 +76,9 @@ class GrpcChannel final : public PsChannel {
 
  private:
   struct Asking {
-    explicit Asking(ps::Servers::Stub& stub, std::chrono::milliseconds limit = {}) {
+    Asking(ps::Servers::Stub& stub, const std::string& proof,
+           std::chrono::milliseconds limit = {}) {
+      context.AddMetadata(kTokenKey, proof);
       if (limit.count() > 0) context.set_deadline(std::chrono::system_clock::now() + limit);
       stream = stub.Call(&context);
     }
@@ -77,19 +86,30 @@ class GrpcChannel final : public PsChannel {
       if (!ended) end();
     }
     std::string end() {
-      ended = true;
       context.TryCancel();
-      const std::string why = stream->Finish().error_message();
+      return end_as_is();
+    }
+    // After a failed call: as the other end has ended it.
+    std::string end_as_is() {
+      ended = true;
+      const grpc::Status status = stream->Finish();
+      refused = status.error_code() == grpc::StatusCode::PERMISSION_DENIED;
+      const std::string why = status.error_message();
       return why.empty() ? "its answer ended early" : why;
     }
     grpc::ClientContext context;
     std::unique_ptr<grpc::ClientReaderWriter<ps::Chunk, ps::Chunk>> stream;
-    bool ended = false;
+    bool ended = false, refused = false;
   };
 
   bool broken(std::string* why) {
-    *why = asking_ ? asking_->end() : "nothing was asked";
+    *why = asking_ ? asking_->end_as_is() : "nothing was asked";
+    const bool refused = asking_ && asking_->refused;
     asking_.reset();
+    if (refused) {
+      throw Error(ErrorKind::permission, cat("server ", endpoint_, " answers: ", *why))
+          .fix("start all processes of a job with the same FLAGS_job_token");
+    }
     return false;
   }
 
@@ -117,6 +137,7 @@ class GrpcChannel final : public PsChannel {
     std::unique_lock lock(mutex_);
     while (!ends_) {
       grpc::ClientContext context;
+      context.AddMetadata(kTokenKey, proof_);
       staying_ = &context;
       lock.unlock();
       const auto stream = stub_->Stay(&context, &answer);
@@ -137,7 +158,7 @@ class GrpcChannel final : public PsChannel {
     }
   }
 
-  std::string endpoint_;
+  const std::string endpoint_, proof_;
   std::unique_ptr<ps::Servers::Stub> stub_;
   std::unique_ptr<Asking> asking_;  // open from the first request on
   ps::Chunk chunk_;
@@ -150,10 +171,12 @@ class GrpcChannel final : public PsChannel {
 
 class GrpcService final : public ps::Servers::Service {
  public:
-  explicit GrpcService(PsHandler handler) : handler_(std::move(handler)) {}
+  GrpcService(const std::string& endpoint, PsHandler handler)
+      : proof_(proof_for(endpoint)), handler_(std::move(handler)) {}
 
-  grpc::Status Call(grpc::ServerContext*,
+  grpc::Status Call(grpc::ServerContext* context,
                     grpc::ServerReaderWriter<ps::Chunk, ps::Chunk>* stream) override {
+    if (!proved(*context)) return refusal();
     ps::Chunk chunk;
     for (bool goes_on = true; goes_on;) {
       PsMessage request, answer;
@@ -171,8 +194,9 @@ class GrpcService final : public ps::Servers::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status Stay(grpc::ServerContext*, grpc::ServerReader<ps::Chunk>* stream,
+  grpc::Status Stay(grpc::ServerContext* context, grpc::ServerReader<ps::Chunk>* stream,
                     ps::Chunk*) override {
+    if (!proved(*context)) return refusal();
     ps::Chunk beat;
     int trainer = -1;
     uint64_t incarnation = 0;
@@ -186,12 +210,23 @@ class GrpcService final : public ps::Servers::Service {
   }
 
  private:
+  bool proved(const grpc::ServerContext& context) const {
+    const auto given = context.client_metadata().find(kTokenKey);
+    return given != context.client_metadata().end() &&
+           std::string_view(given->second.data(), given->second.size()) == proof_;
+  }
+  static grpc::Status refusal() {
+    return {grpc::StatusCode::PERMISSION_DENIED, "it was started with another FLAGS_job_token"};
+  }
+
+  const std::string proof_;
   PsHandler handler_;
 };
 
 class GrpcListener final : public PsListener {
  public:
-  GrpcListener(const std::string& endpoint, PsHandler handler) : service_(std::move(handler)) {
+  GrpcListener(const std::string& endpoint, PsHandler handler)
+      : service_(endpoint, std::move(handler)) {
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two servers cannot share a port
@@ -218,10 +253,12 @@ class GrpcListener final : public PsListener {
 }  // namespace
 
 std::unique_ptr<PsChannel> make_ps_channel(const std::string& endpoint) {
+  check_plaintext({endpoint});
   return std::make_unique<GrpcChannel>(endpoint);
 }
 
 std::unique_ptr<PsListener> make_ps_listener(const std::string& endpoint, PsHandler handler) {
+  check_plaintext({endpoint});
   return std::make_unique<GrpcListener>(endpoint, std::move(handler));
 }
 

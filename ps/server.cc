@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/flags.h"
+#include "core/tensor_stream.h"
 #include "core/text.h"
 #include "core/warning.h"
 #include "ir/schema.h"
@@ -34,6 +35,22 @@ std::chrono::seconds heartbeat_limit() {
   return std::chrono::seconds(std::get<int64_t>(get_flag("heartbeat_limit")));
 }
 
+// In a step of sync mode, so that it may have to wait.
+bool takes_part(MessageKind kind) {
+  return kind == MessageKind::push || kind == MessageKind::get ||
+         kind == MessageKind::send_barrier || kind == MessageKind::fetch_barrier;
+}
+
+// "name:block" pairs of a program.
+std::map<std::string, int> numbered(const ServerNames& pairs) {
+  std::map<std::string, int> numbers;
+  for (const std::string& pair : pairs) {
+    const size_t colon = pair.rfind(':');
+    numbers[pair.substr(0, colon)] = std::stoi(pair.substr(colon + 1));
+  }
+  return numbers;
+}
+
 bool counts_once(MessageKind kind) {
   return kind == MessageKind::push || kind == MessageKind::notify ||
          kind == MessageKind::send_barrier || kind == MessageKind::fetch_barrier;
@@ -47,10 +64,8 @@ PsServer::PsServer(const Program& program, Scope& scope)
       scope_(scope),
       sync_(serve_.attr<int32_t>("distributed_mode") == 0),
       trainers_count_(serve_.attr<int32_t>("Fanin")) {
-  for (const std::string& pair : serve_.attr<ServerNames>("grad_to_block_id")) {
-    const size_t colon = pair.rfind(':');
-    block_of_[pair.substr(0, colon)] = std::stoi(pair.substr(colon + 1));
-  }
+  block_of_ = numbered(serve_.attr<ServerNames>("grad_to_block_id"));
+  lookup_of_ = numbered(serve_.attr<ServerNames>("prefetch_var_name_to_block_id"));
   const auto policy = std::get<std::string>(get_flag("lost_trainer"));
   if (policy != "fail" && policy != "shrink") {
     throw Error(cat("FLAGS_lost_trainer is ", policy)).fix("choose fail or shrink");
@@ -138,8 +153,7 @@ PsMessage PsServer::answer(PsMessage request) {
   // A repeated request was done: only its answer was lost.
   const bool once = counts_once(request.kind);
   if (once && done_before(request)) return reply;
-  if (sync_ && request.kind != MessageKind::read && request.kind != MessageKind::lookup &&
-      request.kind != MessageKind::notify) {
+  if (sync_ && takes_part(request.kind)) {
     const bool gets =
         request.kind == MessageKind::get || request.kind == MessageKind::fetch_barrier;
     if (!wait_for(lock, gets ? Phase::get : Phase::send, request)) return reply;
@@ -151,6 +165,9 @@ PsMessage PsServer::answer(PsMessage request) {
       break;
     case MessageKind::lookup:
       look_up(request, reply);
+      break;
+    case MessageKind::save:
+      save(request);
       break;
     case MessageKind::answer:
     case MessageKind::leave:
@@ -237,7 +254,29 @@ void PsServer::read(const PsMessage& request, PsMessage& reply) {
   scope_.var(cat(request.name, ".trainer_", request.trainer, "_bak")).copy_from(*value);
 }
 
-void PsServer::look_up(const PsMessage& request, PsMessage& reply) const {
+void PsServer::save(const PsMessage& request) const {
+  const Variable* value = scope_.find(request.name);
+  if (!value || !value->initialized()) {
+    throw Error(cat("this server has no variable ", request.name, " to save"));
+  }
+  Variable named = *value;  // without the room for rows that have no number yet
+  if (named.kind() == Kind::rows) {
+    SelectedRows& rows = named.rows();
+    rows.value = rows.value.slice_rows(0, static_cast<int64_t>(rows.rows.size()));
+  }
+  AtomicFile file(request.path);
+  write_variable(file, named, request.name);
+  file.commit();
+}
+
+void PsServer::look_up(const PsMessage& request, PsMessage& reply) {
+  if (const auto block = lookup_of_.find(request.name); block != lookup_of_.end()) {
+    scope_.var(request.name).copy_from(request.value);
+    run_block(block->second);
+    const Op& last = program_.block(block->second).op(program_.block(block->second).size() - 1);
+    reply.value.copy_from(scope_.var(last.output_names().front()));
+    return;
+  }
   const Variable* table = scope_.find(request.name);
   if (!table || table->kind() != Kind::dense || request.value.kind() != Kind::dense ||
       request.value.tensor().dtype() != DType::int64) {

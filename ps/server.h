@@ -62,7 +62,8 @@ class PsServer {
   void push(const PsMessage& request);
   void notify(const PsMessage& request);
   void read(const PsMessage& request, PsMessage& reply);
-  void look_up(const PsMessage& request, PsMessage& reply) const;
+  void look_up(const PsMessage& request, PsMessage& reply);
+  void save(const PsMessage& request) const;
   void barrier(int trainer);
   void leave(int trainer);
   void lose(int trainer, const std::string& how);
@@ -82,7 +83,8 @@ class PsServer {
   const Clock::time_point begin_ = Clock::now();
   Executor executor_;
   std::map<int, std::shared_ptr<Program>> blocks_;
-  std::map<std::string, int> block_of_;  // by gradient
+  std::map<std::string, int> block_of_;   // by gradient
+  std::map<std::string, int> lookup_of_;  // by the name of ids: the block that looks them up
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

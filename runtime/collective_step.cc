@@ -134,7 +134,9 @@ void CollectiveStep::gather_rows(const SelectedRows& mine) {
   pieces_.assign(1, {.in = count_ > 0 ? mine.value.address() : nullptr,
                      .out = takes_result() ? gathered_.value.address() : nullptr,
                      .count = count_ * width});
-  ticket_->start({.pieces = pieces_, .counts = counts_});
+  value_counts_ = counts_;
+  for (int64_t& each : value_counts_) each *= width;
+  ticket_->start({.pieces = pieces_, .counts = value_counts_});
 }
 
 // Each row once, ascending; what members hold for one row is added up in their order.

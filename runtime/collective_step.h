@@ -39,7 +39,7 @@ class CollectiveStep {
   enum class Stage { counts, rows } stage_ = Stage::counts;
   bool rows_done_ = false;
   int64_t count_ = 0;
-  std::vector<int64_t> counts_;  // by member
+  std::vector<int64_t> counts_, value_counts_;  // by member: rows, and elements of their values
   Piece count_piece_, row_piece_;
   SelectedRows gathered_;
   std::vector<std::pair<int64_t, size_t>> order_;  // row, position among the gathered

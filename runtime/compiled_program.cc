@@ -54,6 +54,38 @@ void warn_of_written_parameters(const Program& program) {
   }
 }
 
+// In the order of names. First all say how many devices they have: gradients are summed as if all
+// had as many.
+void share_parameters(const Program& program, const Scope& scope, Group& group, int devices) {
+  std::vector<int64_t> all(static_cast<size_t>(group.size()));
+  const int64_t mine = devices;
+  const Piece count{.in = &mine, .out = all.data(), .count = 1};
+  run_collective(*group.prepare({.kind = Collective::Kind::all_gather,
+                                 .dtype = DType::int64,
+                                 .tag = "the number of devices"}),
+                 {.pieces = {&count, 1}});
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (all[r] == mine) continue;
+    throw Error(ErrorKind::precondition, cat("rank ", r, " trains on ", all[r],
+                                             " devices and rank ", group.rank(), " on ", mine))
+        .fix("give all trainers as many places (CPU_NUM)");
+  }
+  std::set<std::string> names;
+  for (const Var* var : program.global_block().vars()) {
+    if (var->persistable()) names.insert(var->name());
+  }
+  for (const std::string& name : names) {
+    Variable* value = scope.find(name);
+    if (!value || value->kind() != Kind::dense || !value->initialized()) continue;
+    const Tensor& tensor = std::as_const(*value).tensor();
+    if (!in_host_memory(tensor.place())) continue;
+    const Piece piece{.in = tensor.address(), .out = tensor.address(), .count = tensor.numel()};
+    run_collective(
+        *group.prepare({.kind = Collective::Kind::broadcast, .dtype = tensor.dtype(), .tag = name}),
+        {.pieces = {&piece, 1}});
+  }
+}
+
 // What the user feeds into a variable that outlives the step is not part of a batch.
 std::set<std::string> persistable_feeds(const Program& program, const Feeds& feeds) {
   std::set<std::string> names;
@@ -169,7 +201,36 @@ Executor::ParallelOptions CompiledProgram::parallel_options() const {
   return {.places = by_device ? places_ : std::vector<Place>{},
           .loss_gradient = loss_gradient(build_.gradient_scale_strategy),
           .sync_batch_norm = build_.sync_batch_norm,
-          .tree = build_.virtual_shards > 0};
+          .tree = build_.virtual_shards > 0,
+          .others = ring_ ? ring_->group : nullptr};
+}
+
+void CompiledProgram::meet_others(const RunOptions& options) const {
+  if (!joins_others()) return;
+  const Scope& scope = options.scope ? *options.scope : global_scope();
+  std::shared_ptr<Ring> ring = find_ring(scope, kProcessesName);
+  const auto refuse = [](const std::string& what, const std::string& fix) {
+    throw Error(ErrorKind::precondition, what).fix(fix);
+  };
+  const int ranks = ring->group->size();
+  if (ranks != build_.num_trainers || ring->group->rank() != build_.trainer_id) {
+    refuse(cat("num_trainers is ", build_.num_trainers, " and trainer_id ", build_.trainer_id,
+               ", but the startup program has met as rank ", ring->group->rank(), " of ", ranks),
+           "give the transpiler and the strategy the same trainers");
+  }
+  const auto same = [&](const std::vector<std::string>& endpoints, const char* whose) {
+    if (endpoints.empty() || endpoints == ring->endpoints) return;
+    refuse(cat(whose, " names the trainers ", join(endpoints, ","), ", but those who have met are ",
+               join(ring->endpoints, ",")),
+           "give the transpiler and the strategy the same trainers");
+  };
+  same(build_.trainers_endpoints, "BuildStrategy.trainers_endpoints");
+  if (program_->distributed) same(program_->distributed->trainer_endpoints, "the program");
+  if (ring == ring_ && shared_.contains(scope.id())) return;
+  if (ring != ring_) shared_.clear();
+  ring_ = std::move(ring);
+  share_parameters(*program_, scope, *ring_->group, devices());
+  shared_.insert(scope.id());
 }
 
 int CompiledProgram::shards() const {
@@ -234,6 +295,7 @@ std::vector<Replicas::Result> CompiledProgram::run(Executor& executor, const Fee
                                                    const std::vector<std::string>& fetches,
                                                    RunOptions options) {
   take_places(executor.place().kind);
+  meet_others(options);
   std::unique_ptr<Share> share = take_share(feeds);
   share_out(feeds, *share);
   std::vector<Replicas::Result> results = executor.run_parallel(
@@ -258,6 +320,7 @@ std::vector<Replicas::Result> CompiledProgram::run(Executor& executor,
     throw Error(cat("feed is a list of ", feeds.size(), " for ", wanted, " devices"))
         .fix("give one dict per device");
   }
+  meet_others(options);
   return executor.run_parallel(*program_, feeds, fetches, parallel_options(),
                                in_effect(std::move(options)));
 }
@@ -266,6 +329,7 @@ PlanMemory CompiledProgram::prepare(Executor& executor, const std::vector<Feeds>
                                     const std::vector<std::string>& fetches,
                                     RunOptions options) const {
   take_places(executor.place().kind);
+  meet_others(options);
   return executor.prepare(*program_, feeds, fetches, parallel_options(),
                           in_effect(std::move(options)));
 }

@@ -3,9 +3,11 @@
 
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "comm/ring.h"
 #include "core/place.h"
 #include "ir/program.h"
 #include "runtime/check_passes.h"
@@ -47,7 +49,7 @@ class CompiledProgram {
   // The same where one device takes it all: one variable per fetch.
   bool has_one_device(const Executor& executor) const {
     take_places(executor.place().kind);
-    return shards() == 1 && !feeds_loss_gradient();
+    return shards() == 1 && !feeds_loss_gradient() && !joins_others();
   }
   std::vector<Variable> run_alone(Executor& executor, const Feeds& feeds,
                                   const std::vector<std::string>& fetches, RunOptions options = {});
@@ -81,6 +83,10 @@ class CompiledProgram {
     return data_parallel_ && build_.gradient_scale_strategy == GradientScaleStrategy::customized;
   }
   Executor::ParallelOptions parallel_options() const;
+  bool joins_others() const { return data_parallel_ && build_.num_trainers > 1 && trains(); }
+  // The processes that this one trains with are those of the scope; all begin with rank 0's
+  // parameters.
+  void meet_others(const RunOptions& options) const;
   void take_places(DeviceKind kind) const;
   void check_names(const Feeds& feeds, bool pruned) const;
   int shards() const;  // into how many pieces a batch is cut
@@ -105,9 +111,11 @@ class CompiledProgram {
   BuildStrategy build_;
   ExecutionStrategy exec_;
   bool data_parallel_ = false;
-  std::string loss_gradient_;          // the variable, where the program trains
-  bool from_environment_ = false;      // no places were given
-  mutable std::vector<Place> places_;  // empty: not yet known
+  std::string loss_gradient_;           // the variable, where the program trains
+  bool from_environment_ = false;       // no places were given
+  mutable std::vector<Place> places_;   // empty: not yet known
+  mutable std::shared_ptr<Ring> ring_;  // as of the last run
+  mutable std::set<uint64_t> shared_;   // scopes that have rank 0's parameters
   std::shared_ptr<Shares> shares_ = std::make_shared<Shares>();
 };
 

@@ -10,6 +10,7 @@
 #include "compile/lower.h"
 #include "compile/pipeline.h"
 #include "compile/plan.h"
+#include "core/caller_poll.h"
 #include "core/flags.h"
 #include "core/random.h"
 #include "core/text.h"
@@ -38,6 +39,21 @@ Shape declared_extents(const Var& var, const Shape& fed) {
     shape.push_back(fixed ? fed[i] : Dim());
   }
   return shape;
+}
+
+// A program that was made for several ranks, and that trains, never trains on its own: nobody would
+// notice that the ranks have drifted apart.
+void refuse_training_alone(const Program& program, bool has_others) {
+  if (has_others || !program.distributed || program.distributed->mode != "nccl2") return;
+  const size_t ranks = program.distributed->trainer_endpoints.size();
+  const std::vector<Op*> ops = program.global_block().ops();
+  const bool trains = std::any_of(ops.begin(), ops.end(),
+                                  [](const Op* op) { return op->has_role(op_role::kBackward); });
+  if (ranks < 2 || !trains) return;
+  throw Error(ErrorKind::precondition,
+              cat("the program was transpiled for ", ranks, " trainers and is run by one"))
+      .fix(cat("compile it with BuildStrategy.num_trainers = ", ranks, " and trainer_id = ",
+               program.distributed->trainer_id, ", or give them to ParallelExecutor"));
 }
 
 Scope& original_scope() {
@@ -141,10 +157,12 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
     }
   }
 
+  refuse_training_alone(program, key.parallel.others != nullptr);
   LowerRequest request;
   for (const auto& [name, facts] : key.feeds) request.feeds[name] = facts;
   request.fetches = key.fetches;
-  request.sync_batch_norm = key.replicated() && key.devices > 1 && key.parallel.sync_batch_norm;
+  request.sync_batch_norm =
+      key.replicated() && (key.devices > 1 || key.parallel.others) && key.parallel.sync_batch_norm;
   Graph graph;
   if (options.use_prune) {
     std::vector<std::string> names;
@@ -171,7 +189,10 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
   made.replicated = key.replicated();
   made.weighted = key.parallel.loss_gradient == LossGradient::weighted;
   made.tree = key.parallel.tree;
-  if (made.replicated) made.feeds = make_replica(graph, key.parallel.loss_gradient);
+  made.others = key.parallel.others;
+  if (made.replicated) {
+    made.feeds = make_replica(graph, key.parallel.loss_gradient, made.others != nullptr);
+  }
   const Target target = target_of(made.places.front());
   compiled->passes = run_passes(graph, target, options.passes_off);
   if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_after", options.poll);
@@ -360,6 +381,7 @@ void Executor::run_on(const Program& program, std::span<const Feeds> feeds,
                       const std::vector<std::string>& fetches, const ParallelOptions& parallel,
                       RunOptions options, const std::function<void(Replicas&)>& take) {
   check_can_run(program);
+  const CallerPoll polled(options.poll);
   meeting_.wait(program.distributed, options.poll);
   keep_apart_for_checks(options);
   promise(!feeds.empty(), "feeds for at least one device");
@@ -399,7 +421,8 @@ std::vector<Variable> Executor::run(const Program& program, const Feeds& feeds,
 
 // Alone, only a loss gradient that the caller feeds makes a difference.
 Executor::ParallelOptions Executor::in_effect(const ParallelOptions& parallel, size_t devices) {
-  const bool alone = devices == 1 && parallel.loss_gradient != LossGradient::fed;
+  const bool alone =
+      devices == 1 && !parallel.others && parallel.loss_gradient != LossGradient::fed;
   return alone ? ParallelOptions{.places = parallel.places} : parallel;
 }
 

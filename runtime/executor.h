@@ -79,7 +79,8 @@ class Executor {
     std::vector<Place> places = {};  // by device; empty: each is the executor's place
     LossGradient loss_gradient = LossGradient::weighted;
     bool sync_batch_norm = false;
-    bool tree = false;  // gradients are summed as a binary tree over the devices
+    bool tree = false;                   // gradients are summed as a binary tree over the devices
+    std::shared_ptr<Group> others = {};  // processes with as many devices that train with these
     bool operator==(const ParallelOptions&) const = default;
   };
   std::vector<Replicas::Result> run_parallel(const Program& program, std::span<const Feeds> feeds,

@@ -37,7 +37,9 @@ struct Executor::Key {
     const bool any_way = !replicated() || !in_way;
     return on_devices == 0 || (devices == on_devices && (any_way || parallel == *in_way));
   }
-  bool replicated() const { return devices > 1 || parallel.loss_gradient == LossGradient::fed; }
+  bool replicated() const {
+    return devices > 1 || parallel.others || parallel.loss_gradient == LossGradient::fed;
+  }
 
   bool matches(const Key& other) const {
     if (program != other.program || version != other.version || prune != other.prune ||

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <thread>
 
+#include "comm/joined_group.h"
 #include "comm/local_group.h"
 #include "core/device.h"
 #include "core/text.h"
@@ -18,6 +19,8 @@ namespace trireme {
 namespace {
 
 using Progress = Frame::Progress;
+
+constexpr std::chrono::microseconds kRemotePause{20};
 
 template <class T>
 void weighted_mean(const std::vector<Tensor>& copies, const std::vector<double>& weights, T* to) {
@@ -65,9 +68,16 @@ Replicas::Replicas(const ReplicaPlan& made)
   for (const Place& place : made.places) {
     frames_.push_back(std::make_unique<Frame>(plan, place));
   }
-  if (frames_.size() == 1) return;
+  if (frames_.size() == 1 && !made.others) return;
   find_copied_states();
   groups_ = make_local_group(devices(), {.tree = made.tree});
+  if (made.others) {
+    if (!in_host_memory(made.places.front())) {
+      throw Error(ErrorKind::unimplemented, "processes exchange gradients on CPU places only")
+          .fix("run on CPUPlace, or train with one process");
+    }
+    groups_ = join_groups(std::move(groups_), made.others);
+  }
   for (size_t i = 0; i < frames_.size(); ++i) {
     frames_[i]->join_group(*groups_[i]);
     frames_[i]->use_local_states(&states_[i]);
@@ -162,8 +172,10 @@ void Replicas::bind_weighted(Scope& scope, const RunSettings& alone) {
     frames_[i]->bind(scope, alone);
   }
   find_shares(/*ran=*/false);
+  // Of a loss that is no mean, every process has an equal share.
+  const double processes = made_.others ? made_.others->size() : 1;
   for (size_t i = 0; i < loss_weights_.size() && made_.weighted; ++i) {
-    fill(loss_weights_[i], shares_[i], 0, 1);
+    fill(loss_weights_[i], shares_[i] / processes, 0, 1);
   }
 }
 
@@ -187,14 +199,17 @@ void Replicas::run(Scope& scope, const RunSettings& settings) {
 
 // Numbers are drawn by a row's place in the whole batch, so that they do not depend on the number
 // of replicas; where rows are not those of the batch, or not known yet, each replica draws its own.
+// Processes are taken to have equal shares: where they have not, their numbers overlap.
 void Replicas::place_draws() {
   size_t changes = 0;
   for (const auto& frame : frames_) changes += frame->binding().change_count();
   if (random_.empty() || std::exchange(placed_changes_, changes) == changes) return;
   const Plan& plan = *made_.plan;
   std::vector<std::vector<RunContext::StreamOffset>> draws(frames_.size());
+  const auto process = static_cast<size_t>(made_.others ? made_.others->rank() : 0);
   for (size_t r = 0; r < frames_.size(); ++r) {
-    draws[r].assign(plan.instructions.size(), {.before = 0, .replica = r});
+    draws[r].assign(plan.instructions.size(),
+                    {.before = 0, .replica = process * frames_.size() + r});
   }
   for (int index : random_) {
     const Node& node = plan.graph.nodes[plan.instructions[index].node];
@@ -206,10 +221,15 @@ void Replicas::place_draws() {
       return frame->binding().known_before_run(*out);
     });
     if (!batch || !known) continue;
-    uint64_t before = 0;
+    const auto count = [&](size_t r) {
+      return static_cast<uint64_t>(frames_[r]->binding().facts(*out).shape.count());
+    };
+    uint64_t here = 0;
+    for (size_t r = 0; r < frames_.size(); ++r) here += count(r);
+    uint64_t before = process * here;
     for (size_t r = 0; r < frames_.size(); ++r) {
       draws[r][index] = {.before = before, .replica = 0};
-      before += static_cast<uint64_t>(frames_[r]->binding().facts(*out).shape.count());
+      before += count(r);
     }
   }
   for (size_t r = 0; r < frames_.size(); ++r) frames_[r]->set_stream_offsets(std::move(draws[r]));
@@ -262,6 +282,8 @@ void Replicas::run_together(Scope& scope, const RunSettings& settings) {
     }
     if (first) std::rethrow_exception(first);
     if (settings.poll) frames_.front()->poll();
+    // Who is waited for may need this core.
+    if (made_.others) std::this_thread::sleep_for(kRemotePause);
   }
   RunSettings whole = settings;
   if (progress_.front() == Progress::for_all) frames_.front()->run_for_all(whole);

@@ -19,9 +19,10 @@ struct ReplicaPlan {
   std::unique_ptr<Plan> plan;
   bool replicated = false;  // made by make_replica; else one frame runs the program as it is
   ReplicaFeeds feeds;
-  bool weighted = true;       // each replica's loss gradient is its share; else 1
-  bool tree = false;          // gradients are summed as a binary tree; else one after another
-  std::vector<Place> places;  // one per replica
+  bool weighted = true;           // each replica's loss gradient is its share; else 1
+  bool tree = false;              // gradients are summed as a binary tree; else one after another
+  std::vector<Place> places;      // one per replica
+  std::shared_ptr<Group> others;  // processes that have as many replicas; null: there are none
 };
 
 // Where replicas share memory, parameters and optimizer state are stored once, in the scope. What

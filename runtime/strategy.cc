@@ -40,7 +40,6 @@ constexpr const char* kNormalisation =
     "the pass fuse_batch_norm joins batch_norm, a sum and relu, forwards and backwards, with equal "
     "bits";
 constexpr const char* kGpuOnly = "only GPU engines have this part";
-constexpr const char* kOneProcess = "training by several processes is not there yet";
 constexpr const char* kPlaceDecides = "the executor's place and the places of the program decide";
 
 // A knob that cannot be had when `asked`, and has nothing to do otherwise.
@@ -172,14 +171,24 @@ std::vector<Knob> explain(const BuildStrategy& s) {
   const auto number = [&](const char* name, int value, int least, Knob usual) {
     knobs.push_back(out_of_range(name, value, least).value_or(std::move(usual)));
   };
-  number("num_trainers", s.num_trainers, 1,
-         refused_if("num_trainers", shown(s.num_trainers), s.num_trainers != 1, kOneProcess));
+  number(
+      "num_trainers", s.num_trainers, 1,
+      {"num_trainers", shown(s.num_trainers), honoured,
+       "so many processes train together; the startup program of an nccl2 transpiler joins them"});
   number("trainer_id", s.trainer_id, 0,
-         refused_if("trainer_id", shown(s.trainer_id), s.trainer_id != 0, kOneProcess));
+         s.trainer_id < s.num_trainers
+             ? Knob{"trainer_id", shown(s.trainer_id), honoured, "which of them this process is"}
+             : Knob{"trainer_id", shown(s.trainer_id), refused,
+                    cat("num_trainers is ", s.num_trainers), true});
   const bool words = std::ranges::none_of(s.trainers_endpoints, has_blank);
-  knobs.push_back(refused_if("trainers_endpoints", shown_list(s.trainers_endpoints),
-                             s.trainers_endpoints.size() > 1 || !words,
-                             words ? kOneProcess : "an endpoint is a word like 127.0.0.1:6170"));
+  const size_t named = s.trainers_endpoints.size();
+  const bool counted = named == 0 || named == static_cast<size_t>(s.num_trainers);
+  knobs.push_back({"trainers_endpoints", shown_list(s.trainers_endpoints),
+                   words && counted ? honoured : refused,
+                   !words     ? "an endpoint is a word like 127.0.0.1:6170"
+                   : !counted ? cat("num_trainers is ", s.num_trainers)
+                              : "where given, they must be those of the startup program",
+                   true});
   number("nccl_comm_num", s.nccl_comm_num, 1,
          {"nccl_comm_num", shown(s.nccl_comm_num), not_needed, kGpuOnly});
   number("bkcl_comm_num", s.bkcl_comm_num, 1,

@@ -18,9 +18,9 @@ KNOWS = {
     "comm": "core cpu",  # cpu: how vectors are added up
     "layers": "core ir",
     "transpiler": "core ir",
-    "ops": "core ir cpu",
-    "cpu/kernels": "core ir cpu ops",
-    "compile": "core ir cpu ops",
+    "ops": "core ir cpu comm",
+    "cpu/kernels": "core ir cpu comm ops",
+    "compile": "core ir cpu comm ops",
     "runtime": "core ir cpu ops compile comm",
     "io": "core ir cpu ops compile comm runtime transpiler",
     "ps": "core ir cpu ops compile comm runtime transpiler",

@@ -2,13 +2,13 @@
 
     .venv/bin/python tools/count.py           prints the README's tables of counts
     .venv/bin/python tools/count.py --write   puts them into README.md, and docs/names.md beside
+    .venv/bin/python tools/count.py --used    prints how many of the names that public code uses are served,
+                                              and those that are not, most used first
 
 What the C++ tests have shown is read from what they print; they are run for it where the last run of
 `make test` is older than they are.
 """
-import dis
 import importlib
-import inspect
 import os
 import re
 import subprocess
@@ -17,6 +17,7 @@ import textwrap
 import xml.etree.ElementTree as xml
 
 import _trireme as _C
+from paddle.doctor.names import is_of_use, named
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, 'build', 'release')
@@ -37,21 +38,42 @@ def public_names():
     return lists
 
 
-def only_raises(thing):
-    """Whether a call can do nothing but raise: its code has no way to return."""
-    call = inspect.unwrap(thing.__init__ if inspect.isclass(thing) else thing)
-    code = getattr(call, '__code__', None)
-    ways_out = ('RETURN_VALUE', 'RETURN_CONST', 'YIELD_VALUE')
-    return code is not None and not any(step.opname in ways_out for step in dis.get_instructions(code))
-
-
 def served(module, name):
     """Whether a name is there and is of use."""
     try:
         thing = getattr(importlib.import_module(module), name)
     except (AttributeError, ImportError, NotImplementedError):
         return False
-    return not (callable(thing) and only_raises(thing))
+    return is_of_use(thing)
+
+
+def used_names():
+    """(a name from paddle on, how often it is used) of tests/python/used_names.tsv."""
+    lines = open(os.path.join(ROOT, 'tests', 'python', 'used_names.tsv')).read().splitlines()
+    pairs = [line.split('\t') for line in lines if not line.startswith('#')]
+    return [(name, int(uses)) for name, uses in pairs]
+
+
+def name_is_served(name):
+    """Whether a dotted name resolves and is of use."""
+    try:
+        return is_of_use(named(name))
+    except (AttributeError, ImportError, NotImplementedError):
+        return False
+
+
+def used_names_served():
+    """(names served, names, their uses, all uses), and the names that are not, most used first."""
+    used = used_names()
+    served = [pair for pair in used if name_is_served(pair[0])]
+    missing = sorted(set(used) - set(served), key=lambda pair: (-pair[1], pair[0]))
+    return (len(served), len(used), sum(uses for _, uses in served), sum(uses for _, uses in used)), missing
+
+
+def used_sentence():
+    (names, all_names, uses, all_uses), _ = used_names_served()
+    return wrapped(f'Ten public repositories of the years 1.3 to 2.4 use {all_names:,} names (without those of dynamic '
+                   f'mode), {all_uses:,} times: {names:,} of the names are served, {100 * uses / all_uses:.1f}% of the uses.')
 
 
 def missing_names():
@@ -136,7 +158,7 @@ def operators_table():
     wrong, all_wrong = number(r'^wrong uses: (\d+) of (\d+) ops that run', said)
     assert all_values == all_wrong == len(run), 'the tests were built from another op table'
     rows = [('operators that run (`docs/ops.md`)', len(run)),
-            ('operators that programs may hold but that cannot run yet: they talk to other processes',
+            ('operators that programs may hold but that cannot run: compressed gradients, communicators of one process',
              len(cannot)),
             ('operators with a gradient', differentiable),
             ('... checked alone against finite differences in float64, on fresh random shapes', alone),
@@ -151,7 +173,7 @@ def operators_table():
 # Writing down.
 
 def tables(missing):
-    return operators_table() + '\n' + names_table(missing)
+    return operators_table() + '\n' + names_table(missing) + '\n' + used_sentence()
 
 
 def in_readme(text):
@@ -162,6 +184,11 @@ def in_readme(text):
 
 
 def main():
+    if sys.argv[1:] == ['--used']:
+        (names, all_names, uses, all_uses), lacking = used_names_served()
+        print(f'served: {names} of {all_names} names, {uses} of {all_uses} uses')
+        print(''.join(f'{uses}\t{name}\n' for name, uses in lacking), end='')
+        return
     missing = missing_names()
     counted = tables(missing)
     print(counted, end='')

@@ -90,7 +90,9 @@ void print_table() {
   std::cout
       << "# Operators\n\nThe op table defines " << running << " operators that run and "
       << rows.size() - running
-      << " more that programs may hold but that cannot run yet: they talk to\nother processes. "
+      << " more that programs may hold but that cannot run:\ncompressed gradients, communicators "
+         "of "
+         "one process. "
          "Every operator also takes `op_role`, `op_role_var`, `op_namescope`, `op_callstack` and\n"
          "`op_device`. Gradient operators are listed with the operator they belong to.\n";
   for (const OpSchema* row : rows) print_row(*row);

@@ -143,10 +143,8 @@ class ServerStartup {
     spec.attrs.erase("op_callstack");
     spec.outputs.begin()->second = {kept.name};
     if (kept.sliced) spec.attrs["shape"] = kept.shape.to_vector();
-    const std::string origin = op.output_names().front();
-    if (is_random(op) && (kept.sliced || kept.name != origin)) {
+    if (is_random(op) && kept.sliced) {
       // The same numbers as these rows of the whole variable would get.
-      spec.attrs[std::string(kSliceOf)] = origin;
       spec.attrs[std::string(kSliceBegin)] = kept.offset;
     }
     block_.insert_raw_op(block_.size(), std::move(spec), op.line());

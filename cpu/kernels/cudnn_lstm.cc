@@ -8,17 +8,17 @@
 namespace trireme {
 namespace {
 
-// Which numbers dropout draws: those of the variable Out, in the op and in its gradient.
+// Which numbers dropout draws: the same in the op and in its gradient.
 struct LstmDropout {
   double drop;
   RandomSource source;
 
-  LstmDropout(const KernelSite& site, const std::string& out_name)
+  explicit LstmDropout(const KernelSite& site)
       : drop(site.attr<bool>("is_test") ? 0 : site.attr<float>("dropout_prob")),
         source(site.attr<int32_t>("seed") > 0
                    ? std::optional(static_cast<uint64_t>(site.attr<int32_t>("seed")))
                    : std::nullopt,
-               stream_of(out_name), PerStep::change) {}
+               random_stream(site), PerStep::change) {}
 };
 
 int present(int first, int second) { return first >= 0 ? first : second; }
@@ -31,13 +31,13 @@ class LstmPhases {
   using Lstm = StackedLstm<T>;
   using Range = typename Lstm::Range;
 
-  LstmPhases(const KernelSite& site, Product<T> product, const std::string& out_name, bool backward)
+  LstmPhases(const KernelSite& site, Product<T> product, bool backward)
       : sizes(site),
         x(site.position("Input")),
         h0(site.position("InitH")),
         c0(site.position("InitC")),
         w(site.position("W")),
-        dropout_(site, out_name),
+        dropout_(site),
         needs_{.dropout = dropout_.drop > 0, .backward = backward},
         product_(product) {
     kernel.scratch = Memory(sizes, needs_, nullptr).bytes;
@@ -115,7 +115,7 @@ BoundKernel cudnn_lstm(const KernelSite& site, Product<T> product) {
   const int out = site.out_position("Out");
   const int h = present(site.out_position("last_h"), site.out_position("LastH"));
   const int c = present(site.out_position("last_c"), site.out_position("LastC"));
-  LstmPhases<T> phases(site, product, stream_name(site, "Out"), /*backward=*/false);
+  LstmPhases<T> phases(site, product, /*backward=*/false);
   phases.add_forward();
   using Lstm = StackedLstm<T>;
   const int64_t count = phases.rows() * phases.sizes.directions * phases.sizes.hidden;
@@ -135,7 +135,7 @@ BoundKernel cudnn_lstm_grad(const KernelSite& site, Product<T> product) {
   const int dc = present(site.position("last_c@GRAD"), site.position("LastC@GRAD"));
   const int dx = site.out_position("Input@GRAD"), dw = site.out_position("W@GRAD"),
             dh0 = site.out_position("InitH@GRAD"), dc0 = site.out_position("InitC@GRAD");
-  LstmPhases<T> phases(site, product, site.in("Out").name, /*backward=*/true);
+  LstmPhases<T> phases(site, product, /*backward=*/true);
   phases.add_forward();
   using Lstm = StackedLstm<T>;
   using Range = typename Lstm::Range;

@@ -23,6 +23,7 @@ void add_shapes(DeviceKernels& kernels);
 void add_layer_norm(DeviceKernels& kernels);
 void add_optimizers(DeviceKernels& kernels);
 void add_fills(DeviceKernels& kernels);
+void add_dropout(DeviceKernels& kernels);
 
 // For the row of this type, which the op table must have.
 void add_to(DeviceKernels& kernels, std::string_view type, const char* name, KernelMake make);

@@ -137,26 +137,25 @@ template <class T>
 BoundKernel nce(const KernelSite& site) {
   const int cost = site.out_position("Cost"), logits = site.out_position("SampleLogits"),
             chosen_at = site.out_position("SampleLabels");
-  return BoundKernel(
-      [=, op = Nce(site), source = random_source(site, "SampleLabels")](const KernelArgs& k) {
-        auto* chosen = k.out<int64_t>(chosen_at);
-        op.choose(k, source, chosen);
-        for (int64_t row = 0; row < op.rows; ++row) {
-          const T* x = k.in<T>(op.input) + row * op.width;
-          const T scale = k.has_in(op.row_weight) ? k.in<T>(op.row_weight)[row] : T{1};
-          T sum = 0;
-          for (int64_t j = 0; j < op.columns; ++j) {
-            const int64_t at = row * op.columns + j, value = chosen[at];
-            const T* w = k.in<T>(op.weight) + value * op.width;
-            T score = k.has_in(op.bias) ? k.in<T>(op.bias)[value] : T{0};
-            for (int64_t i = 0; i < op.width; ++i) score += x[i] * w[i];
-            const T o = T{1} / (T{1} + std::exp(-score)), b = static_cast<T>(op.noise(k, value));
-            k.out<T>(logits)[at] = o;
-            sum += -std::log((j < op.right ? o : b) / (o + b));
-          }
-          k.out<T>(cost)[row] = scale * sum;
-        }
-      });
+  return BoundKernel([=, op = Nce(site), source = random_source(site)](const KernelArgs& k) {
+    auto* chosen = k.out<int64_t>(chosen_at);
+    op.choose(k, source, chosen);
+    for (int64_t row = 0; row < op.rows; ++row) {
+      const T* x = k.in<T>(op.input) + row * op.width;
+      const T scale = k.has_in(op.row_weight) ? k.in<T>(op.row_weight)[row] : T{1};
+      T sum = 0;
+      for (int64_t j = 0; j < op.columns; ++j) {
+        const int64_t at = row * op.columns + j, value = chosen[at];
+        const T* w = k.in<T>(op.weight) + value * op.width;
+        T score = k.has_in(op.bias) ? k.in<T>(op.bias)[value] : T{0};
+        for (int64_t i = 0; i < op.width; ++i) score += x[i] * w[i];
+        const T o = T{1} / (T{1} + std::exp(-score)), b = static_cast<T>(op.noise(k, value));
+        k.out<T>(logits)[at] = o;
+        sum += -std::log((j < op.right ? o : b) / (o + b));
+      }
+      k.out<T>(cost)[row] = scale * sum;
+    }
+  });
 }
 
 // The sparse gradient of Weight has one row for every chosen class, repeats included.

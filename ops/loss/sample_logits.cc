@@ -120,7 +120,7 @@ BoundKernel sample_logits(const KernelSite& site) {
   const bool unique = site.attr<bool>("uniq"), remove = site.attr<bool>("remove_accidental_hits");
   const int64_t classes = site.in("Logits").shape.at(1), right = site.in("Labels").shape.at(1);
   const Shape shape = site.out("Samples").shape;
-  const RandomSource source = random_source(site, "Samples");
+  const RandomSource source = random_source(site);
   BoundKernel kernel([=](const KernelArgs& k) {
     auto* samples = k.out<int64_t>(samples_at);
     T* probabilities = k.out<T>(probabilities_at);

@@ -3,6 +3,7 @@
 #include "cpu/product_chains.h"
 #include "ir/schema.h"
 #include "ops/math/matrix_products.h"
+#include "ops/rules.h"
 
 namespace trireme {
 namespace {
@@ -141,7 +142,8 @@ OpSchema& product_row(OpSchema& row, OperandsOf operands) {
       .grad({"X", "Y"})
       .grad_kernel(with_onednn(run_grad), "onednn")
       .grad_kernel(with_blas(run_grad), "blas")
-      .grad_kernel(with_reference(run_grad));
+      .grad_kernel(with_reference(run_grad))
+      .grad_vjp(bilinear_gradient("X", "Y"));
 }
 
 OpSample product_sample(Draw& draw, const Shape& x, const Shape& y, Attrs attrs) {

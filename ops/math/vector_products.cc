@@ -214,6 +214,7 @@ void register_vector_products(Registry& ops) {
       .grad({"X", "Y"})
       .grad_kernel(typed_by<float, double>(
           "X", []<class T>(const KernelSite& site) { return cross_grad_kernel<T>(site); }))
+      .grad_vjp(bilinear_gradient("X", "Y"))
       .sample(vectors_sample({2, 3, 2}, {2, 3, 2}))
       .sample(vectors_sample({3, 3}, {3, 3}, {{"dim", int32_t{1}}}));
   register_dist(ops);

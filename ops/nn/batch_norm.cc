@@ -1,6 +1,8 @@
 // batch_norm: each channel normalised over the batch, or by the statistics kept while training.
 #include "ops/nn/batch_norm.h"
 
+#include "ops/nn/norm_definition.h"
+
 namespace trireme {
 
 OpSchema& batch_norm_parameters(OpSchema& row) {
@@ -50,6 +52,36 @@ OpSchema& batch_norm_slots(OpSchema& row) {
   return batch_norm_switches(batch_norm_results(row));
 }
 
+namespace {
+
+// Fixed statistics are what was kept of the forward op; the batch's own move with X.
+void batch_norm_gradients(Body& b) {
+  const Expr x = b.in("X"), grad = b.in("Y@GRAD");
+  const int rank = x.rank();
+  const int channel = channel_last(b.op()) ? rank - 1 : 1;
+  const auto per_channel = [&](const char* slot) { return align(b.in(slot), rank, channel); };
+  std::vector<int> others;
+  for (int d = 0; d < rank; ++d) {
+    if (d != channel) others.push_back(d);
+  }
+  NormGradients made;
+  if (uses_kept_statistics(b.op())) {
+    made = {.x = grad * per_channel("Scale") * per_channel("SavedVariance"),
+            .scaled = grad * (x - per_channel("SavedMean")) * per_channel("SavedVariance")};
+  } else {
+    made = norm_gradients({.x = x,
+                           .grad = grad,
+                           .axes = others,
+                           .scale = per_channel("Scale"),
+                           .epsilon = b.attr<float>("epsilon")});
+  }
+  b.out("X@GRAD") = made.x;
+  if (b.wants("Scale@GRAD")) b.out("Scale@GRAD") = reduce_sum(made.scaled, others);
+  if (b.wants("Bias@GRAD")) b.out("Bias@GRAD") = reduce_sum(grad, others);
+}
+
+}  // namespace
+
 void register_batch_norm(Registry& ops) {
   batch_norm_slots(ops.op("batch_norm"))
       .traits({.keeps_rows = true,
@@ -66,6 +98,7 @@ void register_batch_norm(Registry& ops) {
       .no_grad({"Mean", "Variance", "MomentumTensor", "MomemtumTensor", "MeanOut", "VarianceOut"})
       .grad_kernel(typed<float, double>(
           []<class T>(const KernelSite& site) { return batch_norm_grad<T>(site, {}); }))
+      .grad_definition(batch_norm_gradients)
       .sample([](Draw& d) {
         const int64_t c = d.size(1, 3);
         return batch_norm_sample(d, {3, c, 2, 3}, c, {});

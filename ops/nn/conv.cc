@@ -5,6 +5,7 @@
 
 #include "ir/schema.h"
 #include "ops/nn/channel_blocks.h"
+#include "ops/rules.h"
 
 namespace trireme {
 namespace {
@@ -311,7 +312,8 @@ OpSchema& conv_row(OpSchema& row, ConvKind kind) {
   return row.kernel(with_blas(run), "blas")
       .kernel(with_reference(run))
       .grad_kernel(with_blas(run_grad), "blas")
-      .grad_kernel(with_reference(run_grad));
+      .grad_kernel(with_reference(run_grad))
+      .grad_vjp(bilinear_gradient("Input", "Filter"));
 }
 
 OpSchema& conv2d_row(OpSchema& row) {

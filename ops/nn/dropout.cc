@@ -1,6 +1,7 @@
 // dropout: zeroes elements at random while training; the mask is kept for the gradient.
+#include "ops/nn/dropout.h"
 #include "ir/schema.h"
-#include "ops/tensor/random_source.h"
+#include "ops/tensor/original_random.h"
 
 namespace trireme {
 namespace {
@@ -10,48 +11,6 @@ void dropout_shape(OpView& op) {
   op.set_out_like("Out", x);
   op.set_out("Mask", DType::uint8, x.shape);
 }
-
-struct DropoutOptions {
-  double probability;
-  bool is_test;
-  bool upscale;  // kept elements grow while training, else all shrink while testing
-
-  explicit DropoutOptions(const OpView& op)
-      : probability(op.attr<float>("dropout_prob")),
-        is_test(op.attr<bool>("is_test")),
-        upscale(op.attr<std::string>("dropout_implementation") == "upscale_in_train") {}
-
-  double kept_share() const { return 1 - probability; }
-  double train_scale() const {
-    if (!upscale) return 1;
-    return probability < 1 ? 1 / kept_share() : 0;
-  }
-  double test_scale() const { return upscale ? 1 : kept_share(); }
-};
-
-// A seed the user fixed (fix_seed, or the tensor Seed) drops the same elements at every run. A seed
-// that comes from the program drops others at every step, the same ones when the training repeats.
-// The tensor alone names its numbers, so that two ops given one seed drop the same elements.
-class MaskSource {
- public:
-  explicit MaskSource(const KernelSite& site)
-      : seed_at_(site.position("Seed")),
-        own_(site.attr<bool>("fix_seed")
-                 ? RandomSource(static_cast<uint64_t>(site.attr<int64_t>("seed")),
-                                stream_of(stream_name(site, "Out")), PerStep::repeat)
-                 : random_source(site, "Out", PerStep::change)) {}
-
-  Philox philox(const KernelArgs& k) const {
-    if (!k.has_in(seed_at_)) return own_.philox(k);
-    const auto seed = static_cast<int64_t>(element_as_double(k.in(seed_at_), 0));
-    return RandomSource(static_cast<uint64_t>(seed), stream_of("dropout"), PerStep::repeat)
-        .philox(k);
-  }
-
- private:
-  int seed_at_;
-  RandomSource own_;
-};
 
 template <class T>
 BoundKernel dropout(const KernelSite& site) {
@@ -73,15 +32,26 @@ BoundKernel dropout(const KernelSite& site) {
   return BoundKernel(
       [=, source = MaskSource(site),
        scale = static_cast<T>(options.train_scale())](const KernelArgs& k) {
-        const Philox philox = source.philox(k);
+        const RandomSource random = source.of_run(k);
         const T* x = k.in<T>(x_at);
         T* out = k.out<T>(out_at);
         uint8_t* mask = k.has_out(mask_at) ? k.out<uint8_t>(mask_at) : nullptr;
-        const auto [begin, end] = k.range(count);
-        for (int64_t i = begin; i < end; ++i) {
-          const bool keep = philox.uniform(static_cast<uint64_t>(i)) >= options.probability;
+        const auto set = [=](int64_t i, bool keep) {
           out[i] = keep ? x[i] * scale : T(0);
           if (mask) mask[i] = keep;
+        };
+        if (const auto seed = random.original_seed()) {
+          OriginalRandom original(*seed);
+          const auto probability = static_cast<float>(options.probability);
+          for (int64_t i = 0; i < count && k.part == 0; ++i) {
+            set(i, original.fraction<float>() >= probability);
+          }
+          return;
+        }
+        const Philox philox = random.philox(k);
+        const auto [begin, end] = k.range(count);
+        for (int64_t i = begin; i < end; ++i) {
+          set(i, philox.uniform(static_cast<uint64_t>(i)) >= options.probability);
         }
       },
       draw_parts(count));
@@ -142,6 +112,13 @@ void register_dropout(Registry& ops) {
       .no_grad({"Seed"})
       .grad_kernel(typed<float, double>(
           []<class T>(const KernelSite& site) { return dropout_grad<T>(site); }))
+      .grad_definition([](Body& b) {
+        const DropoutOptions options(b.op());
+        const Expr grad = b.in("Out@GRAD");
+        b.out("X@GRAD") = options.is_test
+                              ? grad * options.test_scale()
+                              : grad * cast(b.in("Mask"), grad.dtype()) * options.train_scale();
+      })
       .sample([](Draw& d) { return dropout_sample(d, "downgrade_in_infer", false); })
       .sample([](Draw& d) { return dropout_sample(d, "upscale_in_train", false); })
       .sample([](Draw& d) { return dropout_sample(d, "downgrade_in_infer", true); });

@@ -4,6 +4,7 @@
 
 #include "cpu/vectorised.h"
 #include "ir/schema.h"
+#include "ops/rules.h"
 
 namespace trireme {
 namespace {
@@ -198,6 +199,7 @@ void add_lookup(OpSchema& row, bool ids_end_in_one) {
       .grad_kernel(typed<float, double>([]<class T>(const KernelSite& s) {
         return s.attr<bool>("is_sparse") ? lookup_grad_sparse<T>(s) : lookup_grad_dense<T>(s);
       }))
+      .grad_vjp(linear_gradient({"W"}))
       .traits({.can_fail = true});
   if (ids_end_in_one) row.attr("grad_inplace", false, "accepted; changes no result");
   for (const auto& [padded, sparse] : {std::pair(false, false), {true, false}, {true, true}}) {

@@ -2,6 +2,7 @@
 #include "cpu/independent.h"
 #include "ir/schema.h"
 #include "ops/nn/moments.h"
+#include "ops/nn/norm_definition.h"
 
 namespace trireme {
 namespace {
@@ -160,6 +161,20 @@ BoundKernel layer_norm_grad(const KernelSite& site) {
       norm_parts(std::min(layer.rows, layer.columns), layer.rows * layer.columns));
 }
 
+void layer_norm_gradients(Body& b) {
+  const Expr x = b.in("X");
+  const int axis = b.attr<int>("begin_norm_axis");
+  const Expr grad = flatten2d(b.in("Y@GRAD"), axis);
+  const NormGradients made = norm_gradients({.x = flatten2d(x, axis),
+                                             .grad = grad,
+                                             .axes = {1},
+                                             .scale = b.has("Scale") ? b.in("Scale") : Expr(),
+                                             .epsilon = b.attr<float>("epsilon")});
+  b.out("X@GRAD") = reshape_like(made.x, x);
+  if (b.wants("Scale@GRAD")) b.out("Scale@GRAD") = reduce_sum(made.scaled, {0});
+  if (b.wants("Bias@GRAD")) b.out("Bias@GRAD") = reduce_sum(grad, {0});
+}
+
 }  // namespace
 
 void register_layer_norm(Registry& ops) {
@@ -179,6 +194,7 @@ void register_layer_norm(Registry& ops) {
       .grad({"X", "Mean", "Variance", "Scale", "Bias"})
       .grad_kernel(typed<float, double>(
           []<class T>(const KernelSite& site) { return layer_norm_grad<T>(site); }))
+      .grad_definition(layer_norm_gradients)
       .sample([](Draw& d) {
         return norm_sample(d, {3, 2, 4}, 8, {});
       })

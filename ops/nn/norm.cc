@@ -1,6 +1,7 @@
 // group_norm and instance_norm: channels of one sample are normalised by themselves.
 #include "ir/schema.h"
 #include "ops/nn/moments.h"
+#include "ops/nn/norm_definition.h"
 
 namespace trireme {
 namespace {
@@ -205,6 +206,22 @@ BoundKernel instance_norm_grad(const KernelSite& site) {
       });
 }
 
+void instance_norm_gradients(Body& b) {
+  const Expr x = b.in("X"), grad = b.in("Y@GRAD");
+  std::vector<int> pixels, others = {0};
+  for (int d = 2; d < x.rank(); ++d) pixels.push_back(d);
+  others.insert(others.end(), pixels.begin(), pixels.end());
+  const NormGradients made =
+      norm_gradients({.x = x,
+                      .grad = grad,
+                      .axes = pixels,
+                      .scale = b.has("Scale") ? align(b.in("Scale"), x.rank(), 1) : Expr(),
+                      .epsilon = b.attr<float>("epsilon")});
+  b.out("X@GRAD") = made.x;
+  if (b.wants("Scale@GRAD")) b.out("Scale@GRAD") = reduce_sum(made.scaled, others);
+  if (b.wants("Bias@GRAD")) b.out("Bias@GRAD") = reduce_sum(grad, others);
+}
+
 }  // namespace
 
 void register_norm(Registry& ops) {
@@ -261,6 +278,7 @@ void register_norm(Registry& ops) {
       })
       .grad_kernel(typed<float, double>(
           []<class T>(const KernelSite& site) { return instance_norm_grad<T>(site); }))
+      .grad_definition(instance_norm_gradients)
       .sample([](Draw& d) {
         return norm_sample(d, {2, 3, 4, 2}, 3, {});
       })

@@ -1,10 +1,12 @@
-// Pooling: pool2d, pool3d and max_pool2d_with_index.
+// Pooling: pool2d, pool3d, max_pool2d_with_index and max_pool3d_with_index.
 #include <algorithm>
 #include <limits>
 #include <vector>
 
+#include "core/text.h"
 #include "ir/schema.h"
 #include "ops/nn/pool.h"
+#include "ops/rules.h"
 
 namespace trireme {
 namespace {
@@ -144,8 +146,8 @@ BoundKernel pool_backward(const KernelSite& site, int spatial) {
 
 // Mask: the position of each maximum within its plane.
 template <class T>
-BoundKernel index_forward(const KernelSite& site) {
-  const Pool pool = pool_site(site, 2);
+BoundKernel index_forward(const KernelSite& site, int spatial) {
+  const Pool pool = pool_site(site, spatial);
   const int out_at = site.out_position("Out"), mask_at = site.out_position("Mask");
   return BoundKernel(
       [=](const KernelArgs& k) {
@@ -153,25 +155,25 @@ BoundKernel index_forward(const KernelSite& site) {
         const int64_t pixels = out_pixels(pool.window);
         for (int64_t plane = begin; plane < end; ++plane) {
           const T* x = k.in<T>(0) + plane * in_pixels(pool.window);
-          each_window(
-              pool, [&](int64_t at, const WindowSpan& d, const WindowSpan& h, const WindowSpan& w) {
-                int64_t best = h.begin * pool.window[2].in + w.begin;
-                each_pixel(pool, d, h, w, [&](int64_t pixel) {
-                  if (larger(x[pixel], x[best])) best = pixel;
-                });
-                if (k.has_out(out_at)) k.out<T>(out_at)[plane * pixels + at] = x[best];
-                if (k.has_out(mask_at)) {
-                  k.out<int32_t>(mask_at)[plane * pixels + at] = static_cast<int32_t>(best);
-                }
-              });
+          each_window(pool, [&](int64_t at, const WindowSpan& d, const WindowSpan& h,
+                                const WindowSpan& w) {
+            int64_t best = (d.begin * pool.window[1].in + h.begin) * pool.window[2].in + w.begin;
+            each_pixel(pool, d, h, w, [&](int64_t pixel) {
+              if (larger(x[pixel], x[best])) best = pixel;
+            });
+            if (k.has_out(out_at)) k.out<T>(out_at)[plane * pixels + at] = x[best];
+            if (k.has_out(mask_at)) {
+              k.out<int32_t>(mask_at)[plane * pixels + at] = static_cast<int32_t>(best);
+            }
+          });
         }
       },
       pool.parts());
 }
 
 template <class T>
-BoundKernel index_backward(const KernelSite& site) {
-  const Pool pool = pool_site(site, 2);
+BoundKernel index_backward(const KernelSite& site, int spatial) {
+  const Pool pool = pool_site(site, spatial);
   const int mask_at = site.position("Mask"), grad_at = site.position("Out@GRAD"),
             x_grad_at = site.out_position("X@GRAD");
   return BoundKernel(
@@ -218,7 +220,40 @@ OpSchema& pool_row(OpSchema& row, int spatial) {
           [spatial]<class T>(const KernelSite& site) { return pool_forward<T>(site, spatial); }))
       .grad({"X", "Out"})
       .grad_kernel(typed<float, double>(
-          [spatial]<class T>(const KernelSite& site) { return pool_backward<T>(site, spatial); }));
+          [spatial]<class T>(const KernelSite& site) { return pool_backward<T>(site, spatial); }))
+      .grad_vjp([average = linear_gradient({"X"})](Vjp& v) {
+        if (v.attr<std::string>("pooling_type") == "avg") return average(v);
+        throw Error(ErrorKind::unimplemented,
+                    cat("the gradient of ", v.op().schema().type(), " is not there for maxima"))
+            .fix("use averages, or a convolution with strides, where gradients of gradients go");
+      });
+}
+
+OpSchema& index_row(OpSchema& row, int spatial) {
+  const auto axes = static_cast<size_t>(spatial);
+  return row
+      .in("X", spatial == 3 ? "[batch, channels, depth, height, width]"
+                            : "[batch, channels, height, width]")
+      .out("Out", "the largest number of each window")
+      .out("Mask", "its position in the channel's plane, int32")
+      .required_attr<Ints>("ksize", "the window's size; the size of Out when adaptive")
+      .attr("global_pooling", false, "one window that covers the whole image")
+      .attr("adaptive", false, "ksize is the size of Out")
+      .attr("strides", Ints(axes, 1), "steps of the window")
+      .attr("paddings", Ints(axes, 0), "room around the image")
+      .attr("padding_algorithm", "EXPLICIT", "SAME and VALID choose the paddings themselves")
+      .one_of({"EXPLICIT", "SAME", "VALID"})
+      .shape([spatial](OpView& op) {
+        const Shape out = pool_site(op, spatial).out;
+        op.set_out("Out", op.in("X").dtype, out);
+        op.set_out("Mask", DType::int32, out);
+      })
+      .kernel(typed<float, double>(
+          [spatial]<class T>(const KernelSite& site) { return index_forward<T>(site, spatial); }))
+      .grad({"X", "Mask"})
+      .grad_outs({"Out"})
+      .grad_kernel(typed<float, double>(
+          [spatial]<class T>(const KernelSite& site) { return index_backward<T>(site, spatial); }));
 }
 
 OpSample pool_sample(Draw& d, const Shape& x, const char* type, const Ints& sizes, Attrs attrs) {
@@ -263,28 +298,7 @@ void register_pool(Registry& ops) {
     return pool_sample(d, {1, 2, 4, 3, 4}, d.coin() ? "max" : "avg", {2, 2, 2},
                        {{"strides", Ints{2, 1, 2}}, {"paddings", Ints{1, 0, 0}}});
   });
-  ops.op("max_pool2d_with_index")
-      .in("X", "[batch, channels, height, width]")
-      .out("Out", "the largest number of each window")
-      .out("Mask", "its position in the channel's plane, int32")
-      .required_attr<Ints>("ksize", "the window's size; the size of Out when adaptive")
-      .attr("global_pooling", false, "one window that covers the whole image")
-      .attr("adaptive", false, "ksize is the size of Out")
-      .attr("strides", Ints{1, 1}, "steps of the window")
-      .attr("paddings", Ints{0, 0}, "room around the image")
-      .attr("padding_algorithm", "EXPLICIT", "SAME and VALID choose the paddings themselves")
-      .one_of({"EXPLICIT", "SAME", "VALID"})
-      .shape([](OpView& op) {
-        const Shape out = pool_site(op, 2).out;
-        op.set_out("Out", op.in("X").dtype, out);
-        op.set_out("Mask", DType::int32, out);
-      })
-      .kernel(typed<float, double>(
-          []<class T>(const KernelSite& site) { return index_forward<T>(site); }))
-      .grad({"X", "Mask"})
-      .grad_outs({"Out"})
-      .grad_kernel(typed<float, double>(
-          []<class T>(const KernelSite& site) { return index_backward<T>(site); }))
+  index_row(ops.op("max_pool2d_with_index"), 2)
       .sample([](Draw& d) {
         return OpSample{
             .inputs = {{"X", {d.distinct({2, 2, 5, 4})}}},
@@ -294,6 +308,12 @@ void register_pool(Registry& ops) {
         return OpSample{.inputs = {{"X", {d.distinct({1, 2, 5, 4})}}},
                         .attrs = {{"ksize", Ints{2, 3}}, {"adaptive", true}}};
       });
+  index_row(ops.op("max_pool3d_with_index"), 3).sample([](Draw& d) {
+    OpSample sample{.inputs = {{"X", {d.distinct({1, 2, 4, 3, 4})}}},
+                    .attrs = {{"ksize", Ints{2, 2, 2}}, {"adaptive", d.coin()}}};
+    if (d.coin()) sample.attrs["strides"] = Ints{2, 1, 2};
+    return sample;
+  });
 }
 
 }  // namespace trireme

@@ -109,6 +109,11 @@ void register_softmax(Registry& ops) {
       .grad({"Out"})
       .grad_kernel(typed<float, double>(
           []<class T>(const KernelSite& site) { return softmax_grad<T>(site); }))
+      .grad_definition([](Body& b) {
+        const Expr out = b.in("Out"), grad = b.in("Out@GRAD");
+        const int axis = normal_axis(b.op(), b.attr<int>("axis"), out.rank());
+        b.out("X@GRAD") = out * (grad - reduce_sum(grad * out, {axis}, true));
+      })
       .sample([](Draw& d) {
         return OpSample{.inputs = {{"X", {d.uniform(d.shape(1, 4), -2, 2)}}}};
       })

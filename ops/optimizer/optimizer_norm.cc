@@ -117,7 +117,7 @@ KernelFn dpsgd(const KernelSite& site) {
   const int rate = site.position("LearningRate"), out = site.out_position("ParamOut");
   const auto clip = static_cast<T>(site.attr<float>("clip"));
   const double noise = site.attr<float>("sigma") / site.attr<float>("batch_size");
-  const RandomSource source = random_source(site, "ParamOut", PerStep::change);
+  const RandomSource source = random_source(site, PerStep::change);
   return [=](const KernelArgs& k) {
     const T* p = k.in<T>(param);
     const T* g = k.in<T>(grad);

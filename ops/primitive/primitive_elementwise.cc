@@ -415,6 +415,7 @@ void register_others(Registry& ops) {
         rule(op, op.in("A").dtype, op.in("A").shape);
         carry_lod(op, "Out", {"A"});
       })
+      .vjp(no_gradient)
       .kernel(untyped(fill_kernel));
 }
 

@@ -160,6 +160,7 @@ void register_sums(Registry& ops) {
       .in("B", "any shape")
       .out("Out", "how often B's element count goes into A's: one number of A's type, rank 0")
       .shape([](OpView& op) { op.set_out("Out", op.in("A").dtype, Shape{}); })
+      .vjp(no_gradient)
       .kernel(untyped([](const KernelSite& site) {
         const auto large = static_cast<double>(site.in("A").shape.count());
         const auto small = static_cast<double>(site.in("B").shape.count());
@@ -198,6 +199,47 @@ BoundKernel prod_except_kernel(const KernelSite& site) {
   return kernel;
 }
 
+// The gradient of prod_except: for element k the sum over all others i of B[i] times the product of
+// all but these two. From both ends: the product so far, and the sum of the products so far without
+// one element.
+template <class T>
+BoundKernel prod_except_grad_kernel(const KernelSite& site) {
+  const ReduceLayout layout(site.in("A").shape, primitive_axes(site));
+  const int64_t rows = layout.columns == 0 ? 0 : layout.results / layout.columns;
+  BoundKernel kernel([=](const KernelArgs& k) {
+    const T *a = k.in<T>(0), *b = k.in<T>(1);
+    T* out = k.out<T>(0);
+    auto* places = reinterpret_cast<int64_t*>(k.scratch);
+    auto* products = reinterpret_cast<double*>(places + layout.folded);
+    double* sums = products + layout.folded;
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t column = 0; column < layout.columns; ++column) {
+        int64_t count = 0;
+        ReduceLayout::each(layout.reduced, layout.row_start(row) + column, [&](int64_t offset) {
+          for (int64_t i = 0; i < layout.run; ++i) places[count++] = offset + i;
+        });
+        double product = 1, sum = 0;
+        const auto pass = [&](int64_t place) {
+          sum = sum * static_cast<double>(a[place]) + static_cast<double>(b[place]) * product;
+          product *= static_cast<double>(a[place]);
+        };
+        for (int64_t i = 0; i < count; ++i) {
+          products[i] = product;
+          sums[i] = sum;
+          pass(places[i]);
+        }
+        product = 1, sum = 0;
+        for (int64_t i = count; i-- > 0;) {
+          out[places[i]] = static_cast<T>(sums[i] * product + products[i] * sum);
+          pass(places[i]);
+        }
+      }
+    }
+  });
+  kernel.scratch = static_cast<size_t>(layout.folded) * (sizeof(int64_t) + 2 * sizeof(double));
+  return kernel;
+}
+
 void register_products(Registry& ops) {
   reduction(ops, "p.prod", "product",
             typed_by<float, double, int32_t, int64_t>(
@@ -220,8 +262,20 @@ void register_products(Registry& ops) {
       .out("Out", "for each element, the product of the others along the axes")
       .attr("axes", std::vector<int32_t>{}, "empty: all")
       .shape([](OpView& op) { op.set_out("Out", op.in("A").dtype, op.in("A").shape); })
+      .vjp([](Vjp& v) {
+        v.set(0, emit("p.prod_except_grad", {v.in(0), v.grad()},
+                      {{"axes", v.attr<std::vector<int32_t>>("axes")}}));
+      })
       .kernel(typed_by<float, double>(
           "A", []<class T>(const KernelSite& site) { return prod_except_kernel<T>(site); }));
+  ops.primitive("p.prod_except_grad")
+      .in("A", "any shape")
+      .in("B", "A's shape: the gradient of prod_except of A")
+      .out("Out", "the gradient of A")
+      .attr("axes", std::vector<int32_t>{}, "empty: all")
+      .shape([](OpView& op) { op.set_out("Out", op.in("A").dtype, op.in("A").shape); })
+      .kernel(typed_by<float, double>(
+          "A", []<class T>(const KernelSite& site) { return prod_except_grad_kernel<T>(site); }));
 }
 
 void register_extremes(Registry& ops) {

@@ -1,7 +1,8 @@
-// Ops that transpilers write and that talk to other processes. Their rows say how they look in
-// programs; running one needs the multi-process runtime.
+// Ops that transpilers write and that talk to parameter servers. Their rows say how they look in
+// programs.
 #include "core/text.h"
 #include "ir/schema.h"
+#include "ops/remote/rings.h"
 #include "ops/remote/send_recv.h"
 
 namespace trireme {
@@ -13,24 +14,18 @@ using Longs = std::vector<int64_t>;
 const char* const kLocalPort = "127.0.0.1:6164";
 
 // A program with this op is built, printed, saved and cloned; the error comes when it is run.
-OpSchema& remote(Registry& ops, const char* type, const char* doc) {
+OpSchema& compressed(Registry& ops, const char* type, const char* doc) {
   return ops.op(type)
       .doc(doc)
       .traits({.host = true, .effect = true, .no_inference = true, .cannot_run = true})
       .kernel(untyped([type = std::string(type)](const KernelSite&) -> KernelFn {
-        throw Error(
-            ErrorKind::unimplemented,
-            cat(type, " needs the multi-process runtime, which this build does not have yet"))
-            .fix("run the program as it was before the transpiler, in one process");
+        throw Error(ErrorKind::unimplemented,
+                    cat(type, " belongs to deep gradient compression, which is not built"))
+            .fix("train with Momentum: all gradients are exchanged whole");
       }));
 }
 
 // What a trainer asks of its servers.
-OpSchema& asked(Registry& ops, const char* type, const char* doc) {
-  return remote(ops, type, doc).attr("trainer_id", 0, "the trainer that asks");
-}
-
-// The same, where it runs.
 OpSchema& talks(Registry& ops, const char* type, const char* doc,
                 KernelFn (*make)(const KernelSite&), std::vector<std::string> updates = {}) {
   return ops.op(type)
@@ -73,7 +68,7 @@ void register_send_and_recv(Registry& ops) {
                 "Tells parameter servers that this trainer has received all of a step.",
                 fetch_barrier_kernel, {"Out"}))
       .out_list("Out", "what was received");
-  asked(ops, "prefetch", "Fetches rows of a table that parameter servers hold.")
+  talks(ops, "prefetch", "Fetches rows of a table that parameter servers hold.", prefetch_kernel)
       .in_list("X", "ids, one part for every server")
       .out_list("Out", "their rows")
       .attr("epmap", Strings{kLocalPort}, "one server for every part");
@@ -88,11 +83,13 @@ void register_send_and_recv(Registry& ops) {
       .attr("lookup_table_version", "lookup_table", "the op this one stands for")
       .attr("padding_idx", int64_t{-1}, "the id whose row is zeros; -1: none")
       .attr("dtype", static_cast<int32_t>(DType::float32), "element type of the rows");
-  asked(ops, "checkpoint_notify", "Asks parameter servers to save their part of a table.")
+  talks(ops, "checkpoint_notify", "Asks parameter servers to save their part of a table.",
+        checkpoint_notify_kernel)
       .attr("epmap", Strings{kLocalPort}, "the servers")
       .required_attr<std::string>("dir", "where, on the servers' disks")
       .required_attr<std::string>("lookup_table", "the table");
-  asked(ops, "recv_save", "Fetches the slices of a variable and writes them as one file.")
+  talks(ops, "recv_save", "Fetches the slices of a variable and writes them as one file.",
+        recv_save_kernel)
       .attr("dtype", static_cast<int32_t>(DType::float32), "element type")
       .attr("overwrite", true, "False: an existing file is an error")
       .required_attr<std::string>("file_path", "the file")
@@ -131,59 +128,9 @@ void register_server(Registry& ops) {
   }
 }
 
-// The same tensor on every rank.
-OpSchema& exchange(Registry& ops, const char* type, const char* doc) {
-  return remote(ops, type, doc).in("X", "any tensor").out("Out", "like X");
-}
-
-void register_collective(Registry& ops) {
-  remote(ops, "gen_nccl_id", "Rank 0 makes the communicators' ids and gives them to all ranks.")
-      .out("NCCLID", "the first id")
-      .attr("trainers", Strings{}, "endpoints of all ranks")
-      .required_attr<int32_t>("trainer_id", "this rank")
-      .attr("nccl_comm_num", 1, "number of rings")
-      .attr("use_hierarchical_allreduce", false, "reduce inside nodes, then among them")
-      .attr("hierarchical_allreduce_inter_nranks", -1, "ranks of one node");
-  remote(ops, "c_gen_nccl_id", "One ring's id, made by rank 0.")
-      .out("Out", "the id")
-      .required_attr<std::string>("endpoint", "of this rank")
-      .attr("other_endpoints", Strings{}, "of the others")
-      .attr("rank", 0, "this rank");
-  remote(ops, "c_comm_init", "Makes a ring's communicator from its id.")
-      .in("X", "the id")
-      .required_attr<int32_t>("nranks", "how many ranks")
-      .required_attr<int32_t>("rank", "this rank")
-      .attr("ring_id", 0, "the ring")
-      .attr("device_id", -1, "the device; -1: the executor's");
-  remote(ops, "c_comm_init_all", "Makes the communicators of all devices of this process.")
-      .attr("devices", std::vector<int32_t>{}, "the devices; empty: all")
-      .attr("ring_id", 0, "the ring");
-  exchange(ops, "c_broadcast", "The root's value on every rank.")
-      .attr("ring_id", 0, "the ring")
-      .attr("root", 0, "whose value it is")
-      .attr("use_calc_stream", false, "accepted; changes no result");
-  exchange(ops, "c_allreduce_sum", "The sum of all ranks' values on every rank.")
-      .attr("ring_id", 0, "the ring")
-      .attr("use_calc_stream", false, "accepted; changes no result");
-  exchange(ops, "allreduce", "All ranks' values reduced into one, on every rank.")
-      .attr("reduce_type", 0, "0 sum, 1 product, 2 max, 3 min")
-      .attr("sync_mode", false, "accepted; changes no result");
-  // One queue of work: what was asked before is done before, so there is nothing to wait for.
-  for (const char* type : {"c_sync_calc_stream", "c_sync_comm_stream"}) {
-    OpSchema& row = ops.op(type)
-                        .doc("Orders computation and communication; X itself.")
-                        .in("X", "any tensor")
-                        .out("Out", "X")
-                        .shape(same_as("X"))
-                        .body([](Body& b) { b.out("Out") = b.in("X"); })
-                        .inplace("X", "Out");
-    if (std::string_view(type) == "c_sync_comm_stream") row.attr("ring_id", 0, "the ring");
-  }
-}
-
 // Deep gradient compression: top-k gradients are exchanged, the rest waits.
 void register_compressed(Registry& ops) {
-  remote(ops, "dgc", "Picks the largest part of a gradient and keeps the rest for later steps.")
+  compressed(ops, "dgc", "Picks the largest part of a gradient and keeps the rest for later steps.")
       .in("U", "momentum")
       .in("V", "what has waited")
       .in("Grad", "the gradient")
@@ -203,13 +150,13 @@ void register_compressed(Registry& ops) {
       .required_attr<float>("rampup_step", "steps of all phases together")
       .attr("regular_coeff", 0.0f, "weight decay")
       .attr("regular_type", 0, "0 none, 1 L1, 2 L2");
-  remote(ops, "dgc_clip_by_norm", "clip_by_norm from the step on where compression starts.")
+  compressed(ops, "dgc_clip_by_norm", "clip_by_norm from the step on where compression starts.")
       .in("X", "a gradient")
       .in("current_step", "steps so far")
       .out("Out", "like X")
       .required_attr<float>("max_norm", "the largest norm")
       .attr("rampup_begin_step", -1.0f, "when compression starts");
-  remote(ops, "dgc_momentum", "momentum before compression starts, sgd after it.")
+  compressed(ops, "dgc_momentum", "momentum before compression starts, sgd after it.")
       .in("Param", "the parameter")
       .in("Grad", "its gradient")
       .in("Velocity", "momentum's state")
@@ -229,7 +176,7 @@ void register_compressed(Registry& ops) {
 void register_distributed(Registry& ops) {
   register_send_and_recv(ops);
   register_server(ops);
-  register_collective(ops);
+  register_rings(ops);
   register_compressed(ops);
 }
 

@@ -29,6 +29,25 @@ struct ServerAsk {
   std::string path;
 };
 
+class Program;
+
+// How a trainer of a geo program goes on with its servers.
+struct GeoSettings {
+  struct Param {
+    struct Part {
+      std::string name, delta, endpoint;
+      int64_t rows = 0;
+    };
+    std::string name;
+    bool sparse = false;      // of its rows only those that have changed are given
+    std::vector<Part> parts;  // in the order of their rows
+  };
+  int trainer = 0, trainers = 1;
+  int64_t push_every = 100;  // steps
+  std::vector<Param> params;
+};
+GeoSettings geo_settings(const Program& trainer, int trainers, int64_t push_every);
+
 class ServerCalls {
  public:
   virtual ~ServerCalls() = default;
@@ -39,6 +58,14 @@ class ServerCalls {
   // Tells all servers that this trainer is at its end, and by which failure, if one. Errors are
   // said and not thrown.
   virtual void leave(const std::string& failure) noexcept = 0;
+
+  // From here on `send` ops of this process are those of a geo program.
+  virtual void start_geo(const GeoSettings& settings) = 0;
+  virtual bool is_geo() const = 0;
+  virtual void geo_begin(Scope& scope) = 0;
+  virtual void geo_step(Scope& scope) = 0;
+  // Gives the rest, where the scope is there, and sends as other programs do again.
+  virtual void stop_geo(Scope* scope) = 0;
 };
 
 // Of this process (ps/client.cc).

@@ -8,6 +8,7 @@
 #include "core/text.h"
 #include "ops/host/host_operands.h"
 #include "ops/remote/remote_calls.h"
+#include "ops/run_context.h"
 
 namespace trireme {
 namespace {
@@ -80,19 +81,37 @@ void tell_all(int trainer, const RemoteNames& servers, What what) {
 
 }  // namespace
 
+// A geo program's: the startup's takes the servers' parameters, the main program's is the end of a
+// step. Which parameters, and when they are pushed, the settings say.
+KernelFn geo_send(const KernelSite& site) {
+  const bool begins = site.attr<RemoteNames>("send_varnames") == RemoteNames{"param_init"};
+  return [begins, outs = site.out_size()](const KernelArgs& k) {
+    Scope& scope = k.run->scope();
+    begins ? server_calls().geo_begin(scope) : server_calls().geo_step(scope);
+    mark_done(k, outs);
+  };
+}
+
 KernelFn send_kernel(const KernelSite& site) {
+  if (server_calls().is_geo()) return geo_send(site);
   const auto servers = site.attr<RemoteNames>("epmap");
   RemoteNames names = site.attr<RemoteNames>("send_varnames");
   const auto sections = site.attr<std::vector<int64_t>>("sections");
   const size_t count = site.count("X"), outs = site.out_size();
   const bool notifies = !site.attr<bool>("use_send_handler");
+  const bool of_geo = names == RemoteNames{"param_init"};
+  if (count == 0 || of_geo) {
+    throw site.error(of_geo ? "param_init belongs to a geo program" : "X is empty")
+        .fix(
+            "send at least one variable; in a geo program start its Communicator first "
+            "(fleet.init_worker, or fluid.communicator.Communicator(...).start())");
+  }
   const bool cuts = !notifies && !names.empty() && !sections.empty();
   if (names.empty()) {
     for (size_t i = 0; i < count; ++i) names.push_back(site.in("X", i).name);
   }
   if (!notifies) check_one_each(site, "variables", names.size(), servers.size());
   if (cuts) check_one_each(site, "sections", sections.size(), servers.size());
-  if (count == 0) throw site.error("X is empty").fix("send at least one variable");
   return [=](const KernelArgs& k) {
     std::vector<ServerAsk> asks(servers.size());
     int64_t begin = 0;

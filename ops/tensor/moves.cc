@@ -225,6 +225,7 @@ void register_diagonals(Registry& ops) {
       .grad({"Input"})
       .grad_kernel(typed_by<float, double>(
           "Input", []<class T>(const KernelSite& site) { return trace_grad_kernel<T>(site); }))
+      .grad_vjp(linear_gradient({"Input"}))
       .sample([](Draw& d) {
         return OpSample{.inputs = {{"Input", {d.uniform({3, 2, 4})}}},
                         .attrs = {{"offset", int32_t{1}}, {"dim1", int32_t{0}}}};

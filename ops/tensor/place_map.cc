@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "ops/loops.h"
+#include "ops/rules.h"
 
 namespace trireme {
 namespace {
@@ -57,9 +58,10 @@ void add_places(OpSchema& row, const std::string& slot, PlaceRule rule,
                  [=]<class T>(const KernelSite& site) {
                    return take_places<T>(site, slot, rule, fill_attr);
                  }))
-      .grad_kernel(typed_by<float, double>("Out@GRAD", [=]<class T>(const KernelSite& site) {
-        return give_places<T>(site, slot, rule);
-      }));
+      .grad_kernel(typed_by<float, double>(
+          "Out@GRAD",
+          [=]<class T>(const KernelSite& site) { return give_places<T>(site, slot, rule); }))
+      .grad_vjp(linear_gradient({slot}, fill_attr.empty() ? Attrs{} : Attrs{{fill_attr, 0.0f}}));
 }
 
 }  // namespace trireme

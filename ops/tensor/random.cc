@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ir/schema.h"
+#include "ops/tensor/original_random.h"
 #include "ops/tensor/random_source.h"
 #include "ops/tensor/shape_operand.h"
 
@@ -67,6 +68,12 @@ void fill_as(const KernelArgs& k, const Value& value) {
   }
 }
 
+Error no_random_numbers(const KernelArgs& k) {
+  return Error(ErrorKind::unimplemented,
+               cat("random numbers of type ", name_of(k.out(0).dtype()), " are not made"))
+      .fix("draw float32 and cast");
+}
+
 // Fills Out with value(element), drawn in double and rounded once to the element type.
 template <class Value>
 void fill(const KernelArgs& k, const Value& value) {
@@ -84,9 +91,37 @@ void fill(const KernelArgs& k, const Value& value) {
     case DType::int64:
       return fill_as<int64_t>(k, value);
     default:
-      throw Error(ErrorKind::unimplemented,
-                  cat("random numbers of type ", name_of(k.out(0).dtype()), " are not made"))
-          .fix("draw float32 and cast");
+      throw no_random_numbers(k);
+  }
+}
+
+// The same with the original's numbers, which come one after another: the first part draws them
+// all. next.operator()<T>() is the next one. Half-precision numbers are drawn as single ones.
+template <class Next>
+void fill_in_order(const KernelArgs& k, uint64_t before, Next next) {
+  if (k.part != 0) return;
+  const auto fill_all = [&]<class T>(auto draw) {
+    for (uint64_t i = 0; i < before; ++i) draw();
+    T* to = k.out(0).data<T>();
+    for (int64_t i = 0; i < k.out(0).numel(); ++i) to[i] = static_cast<T>(draw());
+  };
+  const auto single = [&] { return next.template operator()<float>(); };
+  const auto wide = [&] { return next.template operator()<double>(); };
+  switch (k.out(0).dtype()) {
+    case DType::float32:
+      return fill_all.template operator()<float>(single);
+    case DType::float64:
+      return fill_all.template operator()<double>(wide);
+    case DType::float16:
+      return fill_all.template operator()<float16>(single);
+    case DType::bfloat16:
+      return fill_all.template operator()<bfloat16>(single);
+    case DType::int32:
+      return fill_all.template operator()<int32_t>(wide);
+    case DType::int64:
+      return fill_all.template operator()<int64_t>(wide);
+    default:
+      throw no_random_numbers(k);
   }
 }
 
@@ -112,12 +147,22 @@ KernelMake uniform_kernel() {
           .fix("lower diag_num or diag_step");
     }
     return BoundKernel(
-        [=, source = random_source(site, "Out")](const KernelArgs& k) {
+        [=, source = random_source(site)](const KernelArgs& k) {
+          const auto is_diagonal = [=](int64_t i) {
+            return diagonal > 0 && i % apart == 0 && i / apart < diagonal;
+          };
+          if (const auto seed = source.original_seed()) {
+            OriginalRandom random(*seed);
+            int64_t i = -static_cast<int64_t>(source.first());
+            return fill_in_order(k, source.first(), [&]<class T>() {
+              const T drawn = random.uniform(static_cast<T>(low), static_cast<T>(high));
+              return is_diagonal(i++) ? static_cast<T>(on_diagonal) : drawn;
+            });
+          }
           const Philox philox = source.philox(k);
           fill(k, [&](int64_t i) {
-            const bool diag = diagonal > 0 && i % apart == 0 && i / apart < diagonal;
-            return diag ? on_diagonal
-                        : low + (high - low) * philox.uniform(static_cast<uint64_t>(i));
+            return is_diagonal(i) ? on_diagonal
+                                  : low + (high - low) * philox.uniform(static_cast<uint64_t>(i));
           });
         },
         draw_parts(count));
@@ -129,7 +174,24 @@ KernelMake normal_kernel(bool truncated) {
     const double mean = site.attr<float>("mean");
     const double deviation = site.attr<float>("std");
     return BoundKernel(
-        [=, source = random_source(site, "Out")](const KernelArgs& k) {
+        [=, source = random_source(site)](const KernelArgs& k) {
+          if (const auto seed = source.original_seed()) {
+            OriginalRandom random(*seed);
+            OriginalNormal<float> single(random);
+            OriginalNormal<double> wide(random);
+            return fill_in_order(k, source.first(), [&]<class T>() {
+              if (truncated) {
+                return static_cast<T>(original_truncated_normal(random) * deviation + mean);
+              }
+              T drawn = 0;
+              if constexpr (std::is_same_v<T, float>) {
+                drawn = single.draw();
+              } else {
+                drawn = wide.draw();
+              }
+              return drawn * static_cast<T>(deviation) + static_cast<T>(mean);
+            });
+          }
           const Philox philox = source.philox(k);
           fill(k, [&](int64_t i) {
             const auto element = static_cast<uint64_t>(i);
@@ -150,7 +212,13 @@ KernelMake randint_kernel() {
           .fix("numbers are drawn from low up to high - 1: give a larger high");
     }
     return BoundKernel(
-        [=, source = random_source(site, "Out")](const KernelArgs& k) {
+        [=, source = random_source(site)](const KernelArgs& k) {
+          if (const auto seed = source.original_seed()) {
+            OriginalRandom random(*seed);
+            return fill_in_order(k, source.first(), [&]<class T>() {
+              return static_cast<T>(random.whole(low, high - 1));
+            });
+          }
           const Philox philox = source.philox(k);
           const auto span = static_cast<double>(high - low);
           fill(k, [&](int64_t i) {
@@ -182,7 +250,7 @@ BoundKernel sampling_id(const KernelSite& site) {
   const double high = site.attr<float>("max");
   if (classes == 0) throw site.error("X has 0 columns").fix("give each row one class or more");
   return BoundKernel(
-      [=, source = random_source(site, "Out")](const KernelArgs& k) {
+      [=, source = random_source(site)](const KernelArgs& k) {
         const T* from = k.in<T>(0);
         int64_t* to = k.out<int64_t>(0);
         const Philox philox = source.philox(k);
@@ -207,7 +275,7 @@ void seed_shape(OpView& op) { op.set_out("Out", DType::int32, Shape{1}); }
 
 BoundKernel seed_kernel(const KernelSite& site) {
   const int seed = site.attr<int>("seed");
-  return [=, source = random_source(site, "Out")](const KernelArgs& k) {
+  return [=, source = random_source(site)](const KernelArgs& k) {
     const auto drawn = static_cast<int32_t>(source.philox(k).bits(0) >> 1);
     k.out<int32_t>(0)[0] = seed != 0 ? seed : drawn;
   };
@@ -231,7 +299,7 @@ BoundKernel shuffle_batch_kernel(const KernelSite& site) {
   const Shape& x = site.in("X").shape;
   const int64_t rows = x.product(0, x.rank() - 1).value();
   const size_t row_bytes = static_cast<size_t>(x.back().value()) * size_of(site.in("X").dtype);
-  const uint64_t stream = stream_of(stream_name(site, "Out"));
+  const uint64_t stream = random_stream(site);
   const int64_t startup_seed = site.attr<int>("startup_seed");
   const int x_at = site.position("X"), seed_at = site.position("Seed");
   const int out_at = site.out_position("Out"), index_at = site.out_position("ShuffleIdx"),

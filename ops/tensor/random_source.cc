@@ -1,6 +1,7 @@
 // Seeds and streams of random ops.
 #include "ops/tensor/random_source.h"
 
+#include "core/flags.h"
 #include "ops/run_context.h"
 
 namespace trireme {
@@ -20,10 +21,13 @@ Philox RandomSource::philox(const KernelArgs& k) const {
   return Philox(seed, stream_, first_ + draw.before);
 }
 
-RandomSource random_source(const KernelSite& site, std::string_view slot, PerStep draws) {
+std::optional<uint64_t> RandomSource::original_seed() const {
+  return draws_original_numbers() ? seed_ : std::nullopt;
+}
+
+RandomSource random_source(const KernelSite& site, PerStep draws) {
   const auto seed = static_cast<uint64_t>(site.attr<int64_t>("seed"));
-  return RandomSource(seed == 0 ? std::nullopt : std::optional(seed),
-                      stream_of(stream_name(site, slot)), draws,
+  return RandomSource(seed == 0 ? std::nullopt : std::optional(seed), random_stream(site), draws,
                       static_cast<uint64_t>(stream_begin(site)));
 }
 

@@ -11,8 +11,9 @@ enum class PerStep {
   change,  // other numbers at every run, the same sequence of runs for the same seed
 };
 
-// A stream has the name of the variable it fills, so that adding, removing or moving an op leaves
-// every other op's numbers as they are. Inside a loop each iteration has numbers of its own.
+// A stream hangs on the op's number among the random ops of its program (kRandomPosition), which
+// the op keeps, so that removing, moving or copying ops leaves every other op's numbers as they
+// are. Inside a loop each iteration has numbers of its own.
 class RandomSource {
  public:
   // No seed asks for the process's own, and then draws always change.
@@ -20,6 +21,9 @@ class RandomSource {
       : seed_(seed), stream_(stream), first_(first), draws_(seed ? draws : PerStep::change) {}
 
   Philox philox(const KernelArgs& k) const;
+  // The seed, where the flag original_random wants the original's numbers drawn from it.
+  std::optional<uint64_t> original_seed() const;
+  uint64_t first() const { return first_; }
 
  private:
   std::optional<uint64_t> seed_;
@@ -28,9 +32,8 @@ class RandomSource {
   PerStep draws_;
 };
 
-// The source of `slot`, seeded by the op's attribute `seed`; 0 stands for none.
-RandomSource random_source(const KernelSite& site, std::string_view slot,
-                           PerStep draws = PerStep::repeat);
+// The op's source, seeded by its attribute `seed`; 0 stands for none.
+RandomSource random_source(const KernelSite& site, PerStep draws = PerStep::repeat);
 
 // One seed out of two numbers; neighbours give unrelated seeds.
 uint64_t mix_seed(uint64_t seed, uint64_t with);

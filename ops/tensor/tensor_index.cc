@@ -160,6 +160,7 @@ void register_rows(Registry& ops) {
       .no_grad({"Index"})
       .grad_kernel(typed_by<float, double>(
           "Out@GRAD", []<class T>(const KernelSite& site) { return gather_grad_kernel<T>(site); }))
+      .grad_vjp(linear_gradient({"X"}))
       .traits({.can_fail = true})
       .sample([](Draw& d) {
         const Shape x = d.shape(1, 3);
@@ -180,6 +181,7 @@ void register_rows(Registry& ops) {
       .grad_shape(scatter_grad_shape)
       .grad_kernel(typed_by<float, double>(
           "Out@GRAD", []<class T>(const KernelSite& site) { return scatter_grad_kernel<T>(site); }))
+      .grad_vjp(linear_gradient({"X", "Updates"}))
       .inplace("X", "Out")
       .traits({.can_fail = true})
       .sample([](Draw& d) {
@@ -292,6 +294,7 @@ void register_places(OpSchema& row) {
               }
             };
           }))
+      .grad_vjp(linear_gradient({"X"}))
       .traits({.can_fail = true});
 }
 

@@ -233,6 +233,7 @@ void register_concat(Registry& ops) {
         const int axis = joining_axis(site, site.in("X").shape.rank());
         return cut_kernel(input_pieces(site, axis), site.position("Out@GRAD"));
       }))
+      .grad_vjp(linear_gradient({"X"}))
       .traits({.reads_values = {"AxisTensor"}, .linear = true})
       .sample([](Draw& d) {
         const Shape shape = d.shape(1, 3);
@@ -333,6 +334,7 @@ void register_stack(Registry& ops) {
         const int axis = stack_axis(site, y.shape.rank());
         return cut_kernel(pieces(site.out_count("X@GRAD"), y, axis), site.position("Y@GRAD"));
       }))
+      .grad_vjp(linear_gradient({"X"}))
       .sample([](Draw& d) {
         const Shape shape = d.shape(1, 3);
         OpSample sample{
@@ -363,6 +365,7 @@ void register_stack(Registry& ops) {
         const int axis = stack_axis(site, x.shape.rank());
         return join_kernel(pieces(site.count("Y@GRAD"), x, axis), site.position("Y@GRAD"));
       }))
+      .grad_vjp(linear_gradient({"X"}))
       .sample([](Draw& d) {
         const int64_t count = d.size(1, 3);
         return OpSample{.inputs = {{"X", {d.uniform({d.size(1, 3), count, d.size(1, 3)})}}},

@@ -5,6 +5,7 @@
 
 #include "ops/axis_rows.h"
 #include "ops/loops.h"
+#include "ops/rules.h"
 #include "ops/tensor/indices.h"
 
 namespace trireme {
@@ -211,6 +212,7 @@ void register_picks(Registry& ops) {
       .no_grad({"Index"})
       .grad_kernel(typed_by<float, double>(
           "Out@GRAD", []<class T>(const KernelSite& site) { return index_select_grad<T>(site); }))
+      .grad_vjp(linear_gradient({"X"}))
       .traits({.can_fail = true})
       .sample([](Draw& d) {
         return OpSample{.inputs = {{"X", {d.uniform({2, 3, 2})}}, {"Index", {d.ints({4}, 0, 2)}}},
@@ -228,6 +230,7 @@ void register_picks(Registry& ops) {
       .no_grad({"Index"})
       .grad_kernel(typed_by<float, double>(
           "Out@GRAD", []<class T>(const KernelSite& site) { return scatter_nd_grad<T>(site); }))
+      .grad_vjp(linear_gradient({"X", "Updates"}))
       .inplace("X", "Out")
       .traits({.can_fail = true})
       .sample([](Draw& d) {
@@ -245,6 +248,7 @@ void register_picks(Registry& ops) {
       .no_grad({"Ids"})
       .grad_kernel(typed_by<float, double>(
           "Out@GRAD", []<class T>(const KernelSite& site) { return multiplex_grad<T>(site); }))
+      .grad_vjp(linear_gradient({"X"}))
       .traits({.can_fail = true})
       .sample([](Draw& d) {
         return OpSample{.inputs = {{"Ids", {d.ints({3, 1}, 0, 1, DType::int32)}},
@@ -447,6 +451,7 @@ void register_tensor_pick(Registry& ops) {
       .grad({"X"})
       .grad_kernel(typed_by<float, double>(
           "X", []<class T>(const KernelSite& site) { return meshgrid_grad<T>(site); }))
+      .grad_vjp(linear_gradient({"X"}))
       .sample([](Draw& d) {
         return OpSample{.inputs = {{"X", {d.uniform({2}), d.uniform({3})}}},
                         .out_counts = {{"Out", 2}}};

@@ -86,6 +86,8 @@ void renaming(Registry& ops, const std::string& name, const char* doc, TargetSha
       return copy_elements(site.position("Out@GRAD"), site.out_position("X@GRAD"),
                            grad.shape.count(), grad.dtype);
     }));
+    row.grad_vjp(
+        [](Vjp& v) { v.set("Out@GRAD", 0, reshape_like(v.grad("X@GRAD"), v.in("Out@GRAD"))); });
   }
 }
 
@@ -313,6 +315,7 @@ void register_transposes(Registry& ops) {
       return permute(site.position("Out@GRAD"), site.out_position("X@GRAD"), grad.shape, inverse,
                      grad.dtype);
     }));
+    row.grad_vjp(linear_gradient({"X"}));
     row.sample([](Draw& d) {
       return OpSample{.inputs = {{"X", {d.uniform(d.shape(3, 3))}}},
                       .attrs = {{"axis", std::vector<int32_t>{2, 0, 1}}}};

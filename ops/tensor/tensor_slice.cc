@@ -172,6 +172,7 @@ void slice_op(Registry& ops, bool strided) {
         return put_kernel(sliced(site, strided), site.in("Input").dtype, site.position("Out@GRAD"),
                           0);
       }))
+      .grad_vjp(linear_gradient({"Input"}))
       .traits({.reads_values = tensors});
   row.sample([strided](Draw& d) {
     OpSample sample{.inputs = {{"Input", {d.uniform({d.size(2, 4), d.size(1, 3), d.size(3, 5)})}}},
@@ -209,23 +210,56 @@ Part part_at(const Shape& whole, const Shape& shape, const std::vector<int64_t>&
   return part;
 }
 
+// Numbers of a list of tensors of one number each; empty while any of them is not computed.
+std::vector<int64_t> listed_ints(const OpView& op, const char* slot) {
+  std::vector<int64_t> all;
+  for (size_t i = 0; i < op.count(slot); ++i) {
+    const std::vector<int64_t> one = read_ints(op, slot, i);
+    if (one.empty()) return {};
+    all.push_back(one[0]);
+  }
+  return all;
+}
+
+bool crops_by_tensors(const OpView& op) { return op.schema().find_input("ShapeTensor") != nullptr; }
+
+// Whether the offsets are still to be computed.
+bool crop_offsets_open(const OpView& op) {
+  if (crops_by_tensors(op) && op.has("OffsetsTensor"))
+    return listed_ints(op, "OffsetsTensor").empty();
+  return op.has("Offsets") && !op.in("Offsets").value;
+}
+
 std::vector<int64_t> crop_offsets(const OpView& op) {
+  if (crops_by_tensors(op) && op.has("OffsetsTensor")) return listed_ints(op, "OffsetsTensor");
   if (op.has("Offsets")) return read_ints(op, "Offsets");
   const auto attr = op.attr<std::vector<int32_t>>("offsets");
   if (attr.empty()) return std::vector<int64_t>(static_cast<size_t>(op.in("X").shape.rank()), 0);
   return {attr.begin(), attr.end()};
 }
 
+// The wanted extents; unknown ones are -1, or still to be computed.
+Shape crop_extents(const OpView& op) {
+  if (!crops_by_tensors(op) && op.has("Y")) return op.in("Y").shape;
+  const auto attr = op.attr<std::vector<int32_t>>("shape");
+  std::vector<int64_t> wide(attr.begin(), attr.end());
+  if (crops_by_tensors(op) && (op.has("ShapeTensor") || op.has("Shape"))) {
+    wide = op.has("ShapeTensor") ? listed_ints(op, "ShapeTensor") : read_ints(op, "Shape");
+    if (wide.empty()) wide.assign(static_cast<size_t>(op.in("X").shape.rank()), -1);
+  }
+  return Shape(std::span<const int64_t>(wide));
+}
+
+// Whether an unknown extent of the result is what is left of X, not one that is still to come.
+bool crop_takes_rest(const OpView& op) {
+  if (!crops_by_tensors(op)) return !op.has("Y");
+  if (op.has("ShapeTensor")) return !listed_ints(op, "ShapeTensor").empty();
+  return !op.has("Shape") || op.in("Shape").value;
+}
+
 void crop_shape(OpView& op) {
   const ValueInfo& x = op.in("X");
-  Shape out;
-  if (op.has("Y")) {
-    out = op.in("Y").shape;
-  } else {
-    const auto attr = op.attr<std::vector<int32_t>>("shape");
-    const std::vector<int64_t> wide(attr.begin(), attr.end());
-    out = Shape(std::span<const int64_t>(wide));
-  }
+  Shape out = crop_extents(op);
   if (out.rank() != x.shape.rank()) {
     throw op
         .error(cat("the wanted shape ", out, " has ", out.rank(), " dimensions but X has ",
@@ -233,7 +267,7 @@ void crop_shape(OpView& op) {
         .fix("give one extent for every dimension of X");
   }
   const std::vector<int64_t> offsets = crop_offsets(op);
-  const bool known = !op.has("Offsets") || op.in("Offsets").value;
+  const bool known = !crop_offsets_open(op), rest = crop_takes_rest(op);
   if (known && static_cast<int>(offsets.size()) != x.shape.rank()) {
     throw op
         .error(cat("offsets has ", offsets.size(), " numbers but X has ", x.shape.rank(),
@@ -243,7 +277,7 @@ void crop_shape(OpView& op) {
   for (int d = 0; known && d < out.rank(); ++d) {
     // A wanted extent of -1 takes all that is left.
     const Dim left = x.shape[d] - Dim(offsets[static_cast<size_t>(d)]);
-    if (!out[d].known() && !op.has("Y")) out[d] = left;
+    if (!out[d].known() && rest) out[d] = left;
     if (offsets[static_cast<size_t>(d)] < 0 ||
         (x.shape[d].known() && out[d].known() &&
          offsets[static_cast<size_t>(d)] + out[d].value() > x.shape.at(d))) {
@@ -285,12 +319,11 @@ void pad_shape(OpView& op) {
   if (paddings[0] == 0 && paddings[1] == 0) carry_lod(op, "Out", {"X"});
 }
 
-void register_crop_and_pad(Registry& ops) {
-  ops.op("crop")
-      .in("X", "any shape and type")
-      .in_optional("Y", "its shape is taken; used instead of shape")
-      .in_optional("Offsets", "used instead of offsets")
-      .out("Out", "a part of X")
+void register_crop(OpSchema& row, const std::vector<std::string>& not_learned,
+                   const std::vector<std::string>& values) {
+  std::vector<std::string> uses = values;
+  uses.insert(uses.begin(), "X");
+  row.out("Out", "a part of X")
       .attr("offsets", std::vector<int32_t>{}, "where the part begins; empty: at 0")
       .attr("shape", std::vector<int32_t>{}, "extents of the part; -1: all that is left")
       .shape(crop_shape)
@@ -298,20 +331,48 @@ void register_crop_and_pad(Registry& ops) {
         return take_kernel(part_at(site.in("X").shape, site.out("Out").shape, crop_offsets(site)),
                            site.in("X").dtype, site.position("X"));
       }))
-      .grad({"X", "Offsets"})
-      .no_grad({"Y", "Offsets"})
+      .grad(uses)
+      .no_grad(not_learned)
       .grad_kernel(untyped([](const KernelSite& site) {
         return put_kernel(
             part_at(site.in("X").shape, site.in("Out@GRAD").shape, crop_offsets(site)),
             site.in("X").dtype, site.position("Out@GRAD"), 0);
       }))
-      .traits({.reads_values = {"Offsets"}})
+      .grad_vjp([values](Vjp& v) {
+        // The same part of what arrives. Its extents may be Y's, which the gradient does not read:
+        // those of Out@GRAD are the same.
+        Exprs operands{{"X", {v.grad("X@GRAD")}}};
+        const OpSchema& crop = *v.op().schema().forward();
+        if (crop.find_input("Y")) operands["Y"] = {v.in("Out@GRAD")};
+        for (const std::string& slot : values) {
+          for (size_t i = 0; i < v.op().count(slot); ++i) operands[slot].push_back(v.in(slot, i));
+        }
+        v.set("Out@GRAD", 0,
+              emit_op(v.emitter(), crop.type(), operands, v.op().attrs(), {{"Out", 1}})["Out"][0]);
+      })
+      .traits({.reads_values = values})
       .sample([](Draw& d) {
         const int64_t rows = d.size(2, 4);
         return OpSample{.inputs = {{"X", {d.uniform({rows, 4})}}},
                         .attrs = {{"offsets", std::vector<int32_t>{1, 2}},
                                   {"shape", std::vector<int32_t>{-1, 2}}}};
       });
+}
+
+void register_crop_and_pad(Registry& ops) {
+  register_crop(ops.op("crop")
+                    .in("X", "any shape and type")
+                    .in_optional("Y", "its shape is taken; used instead of shape")
+                    .in_optional("Offsets", "used instead of offsets"),
+                {"Y", "Offsets"}, {"Offsets"});
+  const std::vector<std::string> tensors = {"Shape", "Offsets", "ShapeTensor", "OffsetsTensor"};
+  register_crop(ops.op("crop_tensor")
+                    .in("X", "any shape and type")
+                    .in_optional("Shape", "used instead of shape")
+                    .in_optional("Offsets", "used instead of offsets")
+                    .in_optional_list("ShapeTensor", "an extent each; used first")
+                    .in_optional_list("OffsetsTensor", "an offset each; used first"),
+                tensors, tensors);
   ops.op("pad")
       .in("X", "any shape")
       .out("Out", "X with a margin")
@@ -338,6 +399,7 @@ void register_crop_and_pad(Registry& ops) {
         return take_kernel(part_at(grad.shape, site.out("X@GRAD").shape, paddings_before(site)),
                            grad.dtype, site.position("Out@GRAD"));
       }))
+      .grad_vjp(linear_gradient({"X"}, {{"pad_value", 0.0f}}))
       .sample([](Draw& d) {
         return OpSample{
             .inputs = {{"X", {d.uniform(d.shape(2, 2))}}},

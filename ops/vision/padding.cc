@@ -256,6 +256,7 @@ void register_unfold_op(Registry& ops) {
       .grad({"X"})
       .grad_kernel(typed<float, double>(
           []<class T>(const KernelSite& s) { return unfold_kernel<T, true>(s); }))
+      .grad_vjp(linear_gradient({"X"}))
       .sample([](Draw& d) {
         return OpSample{.inputs = {{"X", {d.uniform({2, 2, 4, 5})}}},
                         .attrs = {{"kernel_sizes", BorderInts{2, 3}},

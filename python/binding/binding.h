@@ -151,6 +151,7 @@ void bind_optimizers(py::module_& m);
 void bind_adaptive_optimizers(py::module_& m);
 void bind_optimizers_around(py::module_& m);
 void bind_io(py::module_& m);
+void bind_datasets(py::module_& m);
 void bind_transpilers(py::module_& m);
 
 }  // namespace trireme::binding

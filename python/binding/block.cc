@@ -127,6 +127,10 @@ void bind_blocks(py::module_& m) {
           },
           py::arg("index"), py::arg("type"), py::arg("inputs") = none, py::arg("outputs") = none,
           py::arg("attrs") = none)
+      .def("_insert_raw_op",  // nothing is filled, checked or inferred
+           [](Block& b, size_t index, const std::string& type) {
+             return &b.insert_raw_op(index, {.type = type}, python_line());
+           })
       .def(
           "_remove_op", [](Block& b, size_t index, bool) { b.remove_ops(index, index + 1); },
           py::arg("index"), py::arg("sync") = true)

@@ -4,6 +4,7 @@
 #include <pybind11/numpy.h>
 #include <unistd.h>
 
+#include "comm/assembly.h"
 #include "compile/pipeline.h"
 #include "core/text.h"
 #include "ops/remote/remote_calls.h"
@@ -104,9 +105,26 @@ py::list run_program(Executor& executor, const std::shared_ptr<Program>& program
 void bind_executor(py::module_& m) {
   m.def("pass_names", &pass_names);
   m.def(
-      "leave_servers", [](const std::string& failure) { server_calls().leave(failure); },
-      "Tells the parameter servers this process has talked to that it is at its end.",
+      "leave_job",
+      [](const std::string& failure) {
+        server_calls().leave(failure);
+        leave_assemblies(failure);
+      },
+      "Tells the servers and ranks this process has talked to that it is at its end.",
       py::arg("failure"), py::call_guard<py::gil_scoped_release>());
+  m.def(
+      "start_geo",
+      [](const std::shared_ptr<Program>& trainer, int trainers, int64_t push_every) {
+        server_calls().start_geo(geo_settings(*trainer, trainers, push_every));
+      },
+      py::arg("program"), py::arg("trainers"), py::arg("push_every"));
+  m.def(
+      "stop_geo",
+      [](const std::shared_ptr<ScopeHandle>& scope) {
+        const py::gil_scoped_release without_gil;
+        server_calls().stop_geo(scope ? &scope->get() : nullptr);
+      },
+      py::arg("scope"));
   m.def(
       "check_passes",
       [](const std::shared_ptr<Program>& program, const py::dict& feed,

@@ -55,6 +55,7 @@ PYBIND11_MODULE(_trireme, m) {
   bind_optimizers_around(m);
   bind_mixed_precision(m);
   bind_io(m);
+  bind_datasets(m);
   bind_transpilers(m);
   bind_misuse(m);
   m.attr("__name__") = "_trireme";

@@ -1,5 +1,6 @@
 // Operator: an op of a block.
 #include "core/text.h"
+#include "ir/schema.h"
 #include "python/binding/binding.h"
 
 namespace trireme::binding {
@@ -28,6 +29,23 @@ std::vector<std::string> attr_names(const Op& op) {
   std::vector<std::string> names;
   for (const auto& [name, value] : op.attrs()) names.push_back(name);
   return names;
+}
+
+void copy_op(Op& op, const Op& source) {
+  while (!op.inputs().empty()) op.remove_input(std::string(op.inputs().begin()->first));
+  while (!op.outputs().empty()) op.remove_output(std::string(op.outputs().begin()->first));
+  while (!op.attrs().empty()) op.remove_attr(std::string(op.attrs().begin()->first));
+  op.set_type(source.type());
+  for (const auto& [slot, names] : source.inputs()) op.set_input(slot, names);
+  for (const auto& [slot, names] : source.outputs()) op.set_output(slot, names);
+  for (const auto& [name, value] : source.attrs()) op.set_attr(name, value);
+}
+
+// Attributes that are not set get the values that the row says; wrong ones are an Error.
+void fill_attributes(Op& op) {
+  OpSpec spec = op.spec();
+  check_and_fill(op_table().get(op.type()), spec);
+  for (const auto& [name, value] : spec.attrs) op.set_attr(name, value);
 }
 
 }  // namespace
@@ -72,6 +90,9 @@ void bind_ops(py::module_& m) {
           py::arg("name"), py::arg("val"))
       .def("_remove_attr", [](Op& op, const std::string& name) { op.remove_attr(name); })
       .def("_set_type", &Op::set_type)
+      .def("_copy_from", &copy_op)
+      .def("_infer", [](Op& op) { infer_op(op); })
+      .def("_fill_attrs", &fill_attributes)
       .def("_set_input", &Op::set_input)
       .def("_set_output", &Op::set_output)
       .def("_remove_input", &Op::remove_input)

@@ -50,6 +50,14 @@ MinimizeOptions minimize_options(const py::object& startup, const py::object& pa
 
 namespace {
 
+// A Python function on parameters; empty for None.
+std::function<bool(const Var&)> asked_of(const py::object& function) {
+  if (function.is_none()) return {};
+  return [ask = function.cast<std::function<bool(Var*)>>()](const Var& var) {
+    return ask(const_cast<Var*>(&var));
+  };
+}
+
 template <class T>
 using Bound = py::class_<T, Optimizer, std::shared_ptr<T>>;
 
@@ -105,15 +113,18 @@ void bind_adaptive_optimizers(py::module_& m) {
   Bound<opt::Adam>(m, "AdamOptimizer")
       .def(py::init([](const Hyper& rate, const Hyper& beta1, const Hyper& beta2, double epsilon,
                        const py::object& params, const py::object& decay, const py::object& clip,
-                       const Text& name, bool lazy_mode, bool scheduled, bool corrects_epsilon) {
-             return std::make_shared<opt::Adam>(
-                 rate, opt::AdamOptions{beta1, beta2, epsilon, lazy_mode, corrects_epsilon},
-                 common(params, decay, clip, name, scheduled));
+                       const Text& name, bool lazy_mode, bool scheduled, bool corrects_epsilon,
+                       double decoupled_decay, const py::object& decays) {
+             opt::AdamOptions adam = {
+                 beta1,           beta2,           epsilon, lazy_mode, corrects_epsilon,
+                 decoupled_decay, asked_of(decays)};
+             return std::make_shared<opt::Adam>(rate, std::move(adam),
+                                                common(params, decay, clip, name, scheduled));
            }),
            "learning_rate"_a = 0.001, "beta1"_a = 0.9, "beta2"_a = 0.999, "epsilon"_a = 1e-8,
            "parameter_list"_a = none, "regularization"_a = none, "grad_clip"_a = none,
            "name"_a = none, "lazy_mode"_a = false, "_scheduled"_a = false,
-           "_corrects_epsilon"_a = false);
+           "_corrects_epsilon"_a = false, "_decoupled_decay"_a = 0.0, "_decays"_a = none);
   Bound<opt::Adamax>(m, "AdamaxOptimizer")
       .def(py::init([](const Hyper& rate, double beta1, double beta2, double epsilon,
                        const py::object& params, const py::object& decay, const py::object& clip,
@@ -129,13 +140,7 @@ void bind_adaptive_optimizers(py::module_& m) {
                        double epsilon, const py::object& params, const py::object& decay,
                        const py::object& clip, const py::object& exclude, const Text& name,
                        bool scheduled) {
-             opt::LambOptions options = {weight_decay, beta1, beta2, epsilon, {}};
-             if (!exclude.is_none()) {
-               options.exclude_from_weight_decay =
-                   [ask = exclude.cast<std::function<bool(Var*)>>()](const Var& var) {
-                     return ask(const_cast<Var*>(&var));
-                   };
-             }
+             opt::LambOptions options = {weight_decay, beta1, beta2, epsilon, asked_of(exclude)};
              return std::make_shared<opt::Lamb>(rate, std::move(options),
                                                 common(params, decay, clip, name, scheduled));
            }),

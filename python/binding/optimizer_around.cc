@@ -58,6 +58,20 @@ void bind_optimizers_around(py::module_& m) {
             return py::make_tuple(made.ops, made.params_grads);
           },
           "loss"_a, "startup_program"_a = none);
+  py::class_<opt::GradientMerge>(m, "GradientMergeOptimizer", py::dynamic_attr())
+      .def(py::init([](const py::object& inner, int k_steps, bool average) {
+             return std::make_unique<opt::GradientMerge>(kept<Optimizer>(inner), k_steps, average);
+           }),
+           "inner_optimizer"_a, "k_steps"_a = 1, "avg"_a = true)
+      .def(
+          "minimize",
+          [](opt::GradientMerge& self, Var& loss, const py::object& startup,
+             const py::object& params, const py::object& no_grad) {
+            const Minimized made =
+                self.minimize(loss, minimize_options(startup, params, no_grad), python_line());
+            return py::make_tuple(made.ops, made.params_grads);
+          },
+          "loss"_a, "startup_program"_a = none, "parameter_list"_a = none, "no_grad_set"_a = none);
 }
 
 }  // namespace trireme::binding

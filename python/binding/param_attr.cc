@@ -66,6 +66,8 @@ void bind_param_attrs(py::module_& m) {
       .def_readwrite("trainable", &ParamAttr::trainable)
       .def_readwrite("do_model_average", &ParamAttr::do_model_average)
       .def_readwrite("need_clip", &ParamAttr::need_clip)
+      .def_readwrite("_weight_norm", &ParamAttr::weight_norm)
+      .def_readwrite("dim", &ParamAttr::norm_dim)
       .def("__copy__", [](const ParamAttr& a) { return ParamAttr(a); })
       .def("__deepcopy__", [](const ParamAttr& a, const py::dict&) { return ParamAttr(a); });
 }

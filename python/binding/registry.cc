@@ -47,6 +47,19 @@ void bind_registry(py::module_& m) {
     const OpSchema* row = op_table().find(type);
     return row && !row->trait().primitive;
   });
+  // The gradient ops of one op, as its row makes them, at the end of `into`; `no_grad` has
+  // gradients' names.
+  m.def("make_grad_ops", [](const Op& op, const std::set<std::string>& no_grad, Block& into) {
+    const OpSchema& row = op_table().get(op.type());
+    if (!row.differentiable()) throw Error(cat("op ", op.type(), " has no gradient"));
+    const auto wanted = [&](const std::string& name) { return !no_grad.contains(grad_name(name)); };
+    GradMaker maker(op, wanted);
+    std::vector<const Op*> made;
+    for (OpSpec& spec : row.make_grad(maker)) {
+      made.push_back(&into.insert_raw_op(into.size(), std::move(spec)));
+    }
+    return made;
+  });
   m.def("op_row", [](const std::string& type) { return describe(op_table().get(type)); });
 }
 

@@ -125,6 +125,19 @@ void bind_tensor(py::module_& m) {
            })
       .def("__len__", [](TensorHandle& t) { return rows_of(t.get()); })
       .def("__str__", [](TensorHandle& t) { return show(t.get()); })
+      .def("_set_dims",
+           [](TensorHandle& t, const std::vector<int64_t>& dims) {
+             Tensor& tensor = t.get();
+             const Shape shape{std::span<const int64_t>(dims)};
+             const bool keeps = tensor.initialized() && tensor.numel() == shape.count();
+             tensor =
+                 keeps ? tensor.reshaped(shape) : Tensor::without_memory(tensor.dtype(), shape);
+           })
+      .def("_mutable_data",
+           [](TensorHandle& t, const Place& place, DType dtype) {
+             t.get().resize(dtype, Shape(t.get().shape()), place);
+             return reinterpret_cast<uintptr_t>(t.get().address());
+           })
       .def("_dtype", [](TensorHandle& t) { return t.get().dtype(); })
       .def("_place", [](TensorHandle& t) { return t.get().place(); })
       .def("_numel", [](TensorHandle& t) { return t.get().initialized() ? t.get().numel() : 0; })

@@ -9,12 +9,16 @@ from .version import full_version as __version__
 from .version import trireme_version
 from . import fluid, version
 from .batch import batch
-from . import dataset, device, nn, optimizer, reader, regularizer, static, tensor, utils
+from . import tensor  # first: it gives variables their methods
+from . import (amp, compat, dataset, device, distribution, framework, inference, io, linalg, metric, nn, optimizer, reader,
+               regularizer, static, utils)
 from .fluid import framework as _framework
 from .fluid.core import CPUPlace, CUDAPinnedPlace, CUDAPlace, VarType as _VarType
 from .fluid.framework import get_flags, set_flags, require_version as _require_version
 from .fluid.framework import Variable
 from .fluid.param_attr import ParamAttr
+from ._summary import summary
+from .saving import load, save
 from .tensor import *
 
 bool = _VarType.BOOL
@@ -72,6 +76,50 @@ is_compiled_with_mlu = is_compiled_with_ipu = is_compiled_with_cinn = is_compile
 get_device, set_device = device.get_device, device.set_device
 
 
+Tensor = Variable
+
+
+class no_grad:
+    """with no_grad(): ..., or @no_grad(). Gradients of a static program come from minimize: as in 2.4 this changes
+    nothing, and what is to have no gradient says so by stop_gradient."""
+
+    def __init__(self, func=None):
+        self._function = func
+
+    def __call__(self, *args, **kwargs):
+        return args[0] if self._function is None else self._function(*args, **kwargs)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return False
+
+
+def is_grad_enabled():
+    return True
+
+
+def iinfo(dtype):
+    """numpy.iinfo of a type of whole numbers."""
+    import numpy
+    return numpy.iinfo(_C.dtype_name(_C.to_dtype(dtype)))
+
+
+def finfo(dtype):
+    """numpy.finfo of a type of fractional numbers."""
+    import numpy
+    name = _C.dtype_name(_C.to_dtype(dtype))
+    if name == 'bfloat16':
+        raise NotImplementedError('paddle.finfo: numpy has no bfloat16: its largest number is that of float32, and '
+                                  'its eps 2**-7')
+    return numpy.finfo(name)
+
+
+def flops(*args, **kwargs):
+    raise NotImplementedError('paddle.flops is not built in Trireme: use paddle.summary for the parameters')
+
+
 def get_cudnn_version():
     return None
 
@@ -80,14 +128,23 @@ def grad(*args, **kwargs):
     raise NotImplementedError('paddle.grad needs dynamic mode: use paddle.static.gradients')
 
 
-def to_tensor(*args, **kwargs):
-    raise NotImplementedError('paddle.to_tensor needs dynamic mode: feed arrays to Executor.run')
+_DYNAMIC_ONLY = {
+    'Model': 'build a program, and run it by paddle.static.Executor',
+    'DataParallel': 'use paddle.static.CompiledProgram(program).with_data_parallel',
+    'set_grad_enabled': 'say stop_gradient on variables',
+    'enable_grad': 'say stop_gradient on variables',
+    'LazyGuard': 'parameters of a static program are made when the startup program runs',
+}
 
 
 def __getattr__(name):
-    if name in ('vision', 'text', 'distributed', 'jit', 'amp', 'Model', 'io', 'metric',
-                'inference', 'incubate', 'hapi', 'distribution', 'sparse', 'linalg', 'fft'):
+    if name == 'distributed':
+        from importlib import import_module
+        return import_module('paddle.distributed')
+    if name in ('vision', 'text', 'jit', 'incubate', 'hapi', 'sparse', 'fft', 'signal'):
         raise NotImplementedError(f'paddle.{name} is not built yet in Trireme')
+    if name in _DYNAMIC_ONLY:
+        raise NotImplementedError(f'paddle.{name} needs dynamic mode, which Trireme does not have: {_DYNAMIC_ONLY[name]}')
     raise AttributeError(f'module paddle has no attribute {name!r}')
 
 

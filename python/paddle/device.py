@@ -5,6 +5,9 @@ __all__ = ['get_device', 'set_device', 'is_compiled_with_cuda', 'is_compiled_wit
            'is_compiled_with_npu', 'is_compiled_with_rocm']
 
 
+_convert_to_place = _get_paddle_place
+
+
 def set_device(device):
     """Only 'cpu' can be chosen."""
     return _get_paddle_place(device)

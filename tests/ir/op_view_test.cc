@@ -87,10 +87,12 @@ TEST_F(Fixture, KernelTypeIsThatOfTheFirstFloatingInput) {
   EXPECT_EQ(kernel_dtype(view), DType::int32);
 }
 
-TEST_F(Fixture, RecomputedOpsDrawFromTheFirstStream) {
-  EXPECT_EQ(stream_name(view, "Out"), "out.subprog_0");
-  attrs["recompute_suffix"] = std::string(".subprog_0");
-  EXPECT_EQ(stream_name(view, "Out"), "out");
+TEST_F(Fixture, AStreamHangsOnThePositionAndOnNoName) {
+  const uint64_t first = random_stream(view);
+  out.name = "another";
+  EXPECT_EQ(random_stream(view), first);
+  attrs["random_position"] = 1;
+  EXPECT_NE(random_stream(view), first);
 }
 
 TEST_F(Fixture, BroadcastAlignsAtTheRightOrAtAxis) {

@@ -68,6 +68,18 @@ TEST(MathOp, IntegersBesideFractions) {
   EXPECT_EQ((2 * n).dtype(), DType::int64);
 }
 
+TEST(MathOp, OperandsMeetAtTheBatchOrAtTheirEnds) {
+  {
+    const FreshPrograms fresh;
+    layers::data("x", {4}) + layers::data("y", {1});
+    EXPECT_EQ(fresh.main->global_block().op(0).attr<int>("axis"), 0);
+  }
+  const StyleGuard as(Style::static_2_4);
+  const FreshPrograms fresh;
+  layers::data("x", {4}) + layers::data("y", {1});
+  EXPECT_EQ(fresh.main->global_block().op(0).attr<int>("axis"), -1);
+}
+
 TEST(MathOp, AnOpKnowsTheLineOfItsOperator) {
   const FreshPrograms fresh;
   Var& x = layers::data("x", {4});

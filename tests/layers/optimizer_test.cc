@@ -284,6 +284,33 @@ TEST_F(OptimizerTest, AdamOfTwoPointXCorrectsEpsilon) {
   });
 }
 
+TEST_F(OptimizerTest, AdamWShrinksParametersBeforeTheStep) {
+  const Minimized result = optimizer::Adam(0.1, {.decoupled_decay = 0.25}).minimize(make_loss());
+  ASSERT_EQ(result.ops.size(), 3u);
+  EXPECT_EQ(result.ops[0]->type(), "scale");
+  EXPECT_EQ(result.ops[1]->type(), "elementwise_mul");
+  EXPECT_EQ(result.ops[1]->role(), op_role::kOptimize);
+  EXPECT_THAT(result.ops[1]->output("Out"), ElementsAre("w"));
+  std::vector<double> m1(3), m2(3);
+  double b1 = 0.9, b2 = 0.999;
+  expect_equal_elements([&](int i, double& w, double g) {
+    m1[i] = f(0.9) * m1[i] + (1 - f(0.9)) * g;
+    m2[i] = f(0.999) * m2[i] + (1 - f(0.999)) * g * g;
+    w *= 1 - kRate * 0.25;
+    w -= kRate * std::sqrt(1 - b2) / (1 - b1) * m1[i] / (std::sqrt(m2[i]) + f(1e-8));
+    if (i == 2) b1 *= f(0.9), b2 *= f(0.999);
+  });
+}
+
+TEST_F(OptimizerTest, AdamWAsksWhichParametersShrink) {
+  const Minimized result =
+      optimizer::Adam(
+          0.1, {.decoupled_decay = 0.25, .decays = [](const Var& v) { return v.name() != "w"; }})
+          .minimize(make_loss());
+  ASSERT_EQ(result.ops.size(), 1u);
+  EXPECT_EQ(result.ops[0]->type(), "adam");
+}
+
 TEST_F(OptimizerTest, AdamTakesBetasFromVariables) {
   Var& loss = make_loss();
   Var& beta =

@@ -25,8 +25,16 @@ std::set<std::string> those_that_cannot_run() {
 
 const char* const kOtherProcesses = "talks to other processes: tests/python/test_ps_sync.py";
 std::set<std::string> those_of_other_processes() {
-  return {"send",           "recv", "send_barrier", "fetch_barrier", "distributed_lookup_table",
+  return {"send",           "recv",     "send_barrier",      "fetch_barrier",
+          "recv_save",      "prefetch", "checkpoint_notify", "distributed_lookup_table",
           "listen_and_serv"};
+}
+
+const char* const kOtherRanks = "talks to other ranks: tests/python/test_ranks.py";
+std::set<std::string> those_of_other_ranks() {
+  return {"gen_nccl_id",     "c_gen_nccl_id",    "c_comm_init", "c_broadcast",
+          "c_allreduce_sum", "c_allreduce_max",  "barrier",     "c_allreduce_min",
+          "allreduce",       "c_allreduce_prod", "c_allgather"};
 }
 
 // Ops that give no numbers in one process, by the reason.
@@ -36,6 +44,7 @@ const std::map<std::string, std::set<std::string>>& without_values() {
       {"is done by whoever runs the program: tests/python/test_reader.py",
        {"create_double_buffer_reader", "create_py_reader", "read"}},
       {kOtherProcesses, those_of_other_processes()},
+      {kOtherRanks, those_of_other_ranks()},
   };
   return reasons;
 }
@@ -49,6 +58,7 @@ const std::map<std::string, std::set<std::string>>& without_wrong_use() {
       {"is done by whoever runs the program: tests/python/test_reader.py",
        {"create_double_buffer_reader", "create_py_reader", "read"}},
       {kOtherProcesses, those_of_other_processes()},
+      {kOtherRanks, those_of_other_ranks()},
       {"is done by whoever runs the program: any result may be fetched", {"fetch"}},
   };
   return reasons;

@@ -1,5 +1,7 @@
 """Records what PaddlePaddle 1.8.5 computes for every case: run it with the original's Python.
 
+In 2.6.2 the same commands (python3) record the groups of cases26/.
+
     python2.7 tests/original/record.py              every group of cases/
     python2.7 tests/original/record.py nn loss      these groups
     python2.7 tests/original/record.py nn:fc,conv2d these cases of a group; its other records stay
@@ -81,20 +83,28 @@ def record_files(wanted):
             sys.stdout.flush()
 
 
+def recorded_by(version):
+    """The groups that this release records."""
+    found = {'1.8.5': groups.NAMES, '2.6.2': groups.LATER}.get(version)
+    if found is None:
+        sys.exit('records are made by PaddlePaddle 1.8.5 and 2.6.2; this is ' + version)
+    return found
+
+
 def main(arguments):
     import paddle
     if arguments[:1] == ['--try']:
-        groups.load_all()
+        groups.load_all(recorded_by(paddle.version.full_version))
         return show(arguments[1])
-    if paddle.version.full_version != '1.8.5':
-        sys.exit('records are made by PaddlePaddle 1.8.5; this is ' + paddle.version.full_version)
+    version = paddle.version.full_version
+    recorded = recorded_by(version)
     warnings.simplefilter('ignore')  # of startup programs without ops
     if arguments[:1] == ['--names']:
         return record_names()
     if arguments[:1] == ['--files']:
         return record_files(arguments[1:] or groups.NAMES)
     failed = []
-    for argument in arguments or groups.NAMES:
+    for argument in arguments or recorded:
         group, _, some = argument.partition(':')
         groups.load(group)
         names, records = cases_of(group), {}
@@ -111,7 +121,7 @@ def main(arguments):
                 if 'refused' in found[1]:
                     print('%s/%s has no gradient: %s' % (group, name, found[1]['refused']))
         path = groups.path(group)
-        store.save(path, records, 'PaddlePaddle 1.8.5 on CPU')
+        store.save(path, records, 'PaddlePaddle %s on CPU' % version)
         print('%s: %d cases, %d bytes' % (group, len(records), os.path.getsize(path)))
         sys.stdout.flush()
     sys.exit(1 if failed else 0)

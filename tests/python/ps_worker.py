@@ -74,6 +74,7 @@ def main():
     config = fluid.DistributeTranspilerConfig()
     config.slice_var_up = 'whole' not in mode
     config.sync_mode = not mode.startswith('async')
+    config.enable_dc_asgd = mode == 'async_dc'
     t = fluid.DistributeTranspiler(config)
     t.transpile(index if role == 'trainer' else 0, pservers=servers, trainers=trainers, sync_mode=config.sync_mode)
     if role == 'server':

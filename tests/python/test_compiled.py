@@ -89,8 +89,8 @@ def test_wrong_arguments():
     with pytest.raises(ValueError, match='trainer_id'):
         fluid.ParallelExecutor(use_cuda=False, trainer_id=1)
     strategy = fluid.BuildStrategy()
-    strategy.num_trainers = 2
-    with pytest.raises(NotImplementedError, match='several processes'):
+    strategy.num_trainers, strategy.trainer_id = 2, 2
+    with pytest.raises(ValueError, match='trainer_id is 2: num_trainers is 2'):
         fluid.CompiledProgram(fluid.default_main_program(), strategy)
     with pytest.raises(AttributeError):
         strategy.fuse_everything = True

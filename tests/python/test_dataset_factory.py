@@ -175,3 +175,101 @@ def test_a_data_generator_checks_its_samples():
         generator._gen_str([('ids', ['a'])])
     strings = fluid.incubate.data_generator.MultiSlotStringDataGenerator()
     assert strings._gen_str([('ids', ['1', '2'])]) == '2 1 2\n'
+
+
+def test_ids_are_read_and_merged(variables, tmp_path):
+    lines = ['1 a 1 4 2 1 1 1 0', '1 b 1 5 2 1 1 1 0', '1 a 2 6 7 2 1 1 1 0', '1 c 1 8 2 1 1 1 0']
+    (tmp_path / 'part').write_text('\n'.join(lines))
+    dataset = made('InMemoryDataset', variables, [str(tmp_path / 'part')], 4)
+    dataset.set_merge_by_lineid(2)
+    dataset.load_into_memory()
+    with pytest.warns(UserWarning, match='2 samples are dropped'):
+        dataset.global_shuffle()
+    batch, = dataset._batches(1)
+    assert np.array(batch['ids'])[:, 0].tolist() == [4, 6, 7] and np.array(batch['x']).tolist() == [[1, 1]]
+
+
+def test_content_is_read_over(variables, tmp_path):
+    (tmp_path / 'part').write_text('1 the_content 1 4 2 1 1 1 0\n')
+    dataset = made('InMemoryDataset', variables, [str(tmp_path / 'part')])
+    dataset.set_parse_content(True)
+    dataset.load_into_memory()
+    assert firsts(dataset._batches(1)) == [[4]]
+
+
+def test_ids_of_64_bits_keep_their_bits(variables, tmp_path):
+    (tmp_path / 'part').write_text(f'2 {2**64 - 1} -3 2 1e-3 .5 1 0\n')
+    batch = next(made('QueueDataset', variables, [str(tmp_path / 'part')])._batches(1))
+    assert np.array(batch['ids'])[:, 0].tolist() == [-1, -3]
+    np.testing.assert_allclose(np.array(batch['x']), [[1e-3, .5]])
+
+
+def test_files_may_be_fetched_by_a_command(variables, tmp_path, monkeypatch):
+    dataset = made('QueueDataset', variables, ['7', "it's 8"])
+    dataset.set_download_cmd('echo')
+    dataset.set_pipe_command("sed 's/[^0-9]//g;s/.*/1 & 2 & & 1 &/'")
+    assert firsts(dataset._batches(1)) == [[7, 8]]
+    (tmp_path / 'hadoop').write_text('#!/bin/sh\n[ "$3" = "hadoop.job.ugi=me,secret" ] || shift\necho "$@" >&2\n'
+                                     'for last; do :; done\necho "1 $last 2 1 1 1 0"\n')
+    (tmp_path / 'hadoop').chmod(0o755)
+    monkeypatch.setenv('PATH', str(tmp_path), prepend=':')
+    dataset = made('QueueDataset', variables, ['9'])
+    dataset.set_hdfs_config('hdfs://there:9000', 'me,secret')
+    assert firsts(dataset._batches(1)) == [[9]]
+
+
+def test_a_reader_that_is_left_ends_its_commands(variables, tmp_path):
+    (tmp_path / 'raw').write_text('')
+    dataset = made('QueueDataset', variables, [str(tmp_path / 'raw')], 1)
+    dataset.set_pipe_command('echo 1 4 2 1 1 1 0; exec sleep 1000')
+    batches = dataset._batches(1)
+    next(batches)
+    batches.close()  # returns, and does not wait for the command
+
+
+def test_a_missing_file_is_named(variables, tmp_path):
+    for kind in ('QueueDataset', 'InMemoryDataset'):
+        dataset = made(kind, variables, [str(tmp_path / 'none')])
+        with pytest.raises(OSError, match='none cannot be read'):
+            if kind == 'InMemoryDataset':
+                dataset.load_into_memory()
+            list(dataset._batches(1))
+
+
+def test_no_files_are_no_batches(variables):
+    assert list(made('QueueDataset', variables, [])._batches(3)) == []
+
+
+def test_the_description_is_the_originals(variables):
+    dataset = made('QueueDataset', variables[:2], [], 4)
+    dataset.set_pipe_command('cat x')
+    assert dataset.desc() == '''name: "MultiSlotDataFeed"
+batch_size: 4
+multi_slot_desc {
+  slots {
+    name: "ids"
+    type: "uint64"
+    is_used: true
+  }
+  slots {
+    name: "x"
+    type: "float"
+    is_dense: true
+    is_used: true
+    shape: -1
+    shape: 2
+  }
+}
+pipe_command: "cat x"
+'''
+
+
+def test_what_is_for_search_logs_says_so(variables):
+    dataset = fluid.DatasetFactory().create_dataset('InMemoryDataset')
+    for use in (lambda: dataset.set_parse_logkey(True), lambda: dataset.set_rank_offset('r'),
+                lambda: dataset.set_merge_by_sid(True), lambda: dataset.set_enable_pv_merge(True)):
+        with pytest.raises(NotImplementedError, match='search'):
+            use()
+    dataset.set_queue_num(3)
+    with pytest.raises(ValueError, match='queue_num'):
+        dataset.set_queue_num(0)

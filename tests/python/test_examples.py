@@ -22,16 +22,21 @@ DATA = ['datasets.py', 'made_sets.py']
 PROGRAMS = ['fit_a_line.py', 'gan.py', 'image_classification.py', 'label_semantic_roles.py',
             'machine_translation.py', 'recognize_digits.py', 'recommender_system.py',
             'rnn_encoder_decoder.py', 'understand_sentiment.py', 'word2vec.py']
+STATIC = os.path.join(ROOT, 'examples', 'static')
+STATIC_DATA = ['common.py']
+STATIC_PROGRAMS = ['conv_net.py', 'digits.py', 'lstm_classifier.py', 'mixed_precision.py', 'save_and_load.py',
+                   'transformer.py']
 QUALITY = re.compile(r'^    (?:(\w+): )?(\w+) at (least|most) ([\d.]+) \(([\d.]+) to ([\d.]+)\)$', re.M)
 
 
-def stated(program):
+def stated(program, folder=FLUID):
     """(way to run it or '', measure, least or most, bound, lowest and highest seen) for every line."""
-    with open(os.path.join(FLUID, program)) as file:
+    with open(os.path.join(folder, program)) as file:
         return QUALITY.findall(ast.get_docstring(ast.parse(file.read())))
 
 
 CASES = [(program,) + line for program in PROGRAMS for line in stated(program)]
+STATIC_CASES = [(program,) + line for program in STATIC_PROGRAMS for line in stated(program, STATIC)]
 
 
 def run(*command):
@@ -48,22 +53,23 @@ def test_demo_says_what_each_device_did():
 
 
 def test_every_program_is_here_and_states_its_quality():
-    assert sorted(name for name in os.listdir(FLUID) if name.endswith('.py')) == sorted(PROGRAMS + DATA)
-    assert {case[0] for case in CASES} == set(PROGRAMS)
+    for folder, programs, data in ((FLUID, PROGRAMS, DATA), (STATIC, STATIC_PROGRAMS, STATIC_DATA)):
+        assert sorted(name for name in os.listdir(folder) if name.endswith('.py')) == sorted(programs + data)
+    assert {case[0] for case in CASES + STATIC_CASES} == set(PROGRAMS + STATIC_PROGRAMS)
     with open(os.path.join(ROOT, 'examples', 'README.md')) as file:
         rows = {row.split('`')[1]: row for row in file if row.startswith('| `')}
-    for program, way, _, side, *numbers in CASES:
+    for program, way, _, side, *numbers in CASES + STATIC_CASES:
         bound, low, high = map(float, numbers)
         beyond = low - bound if side == 'least' else bound - high
         assert 0 < beyond <= high - low + 1e-9, f'{program} {way}: the bound is not near what was seen'
         assert '%s to %s' % tuple(numbers[1:]) in rows[program], f'README has other numbers for {program}'
 
 
-@pytest.mark.parametrize('program, way, measure, side, bound', [case[:5] for case in CASES],
-                         ids=[f'{program} {way}'.strip() for program, way, *_ in CASES])
+@pytest.mark.parametrize('program, way, measure, side, bound', [case[:5] for case in CASES + STATIC_CASES],
+                         ids=[f'{program} {way}'.strip() for program, way, *_ in CASES + STATIC_CASES])
 def test_example_reaches_what_it_states(program, way, measure, side, bound, tmp_path):
     picture = ['--picture', str(tmp_path / 'digits.png')] if program == 'gan.py' else []
-    output = run(os.path.join(FLUID, program), *([way] if way else []), *picture)
+    output = run(os.path.join(STATIC if program in STATIC_PROGRAMS else FLUID, program), *([way] if way else []), *picture)
     assert 'the loaded model answers as the trained one' in output
     reached = re.fullmatch(r'held-out (\w+) ([\d.]+)', output.splitlines()[-1])
     assert reached and reached[1] == measure, output

@@ -24,3 +24,24 @@ def test_slices_at_fed_positions(exe):
         wanted[b:b + 2] += 10
         found, = exe.run(feed=feed, fetch_list=[gradient])
         np.testing.assert_array_equal(found, wanted)
+
+
+def test_slices_at_positions_that_a_loop_counts(exe):
+    x = fluid.data('x', [4, 2], 'float32')
+    x.stop_gradient = False
+    one, four = (fluid.layers.fill_constant([1], 'int32', n) for n in (1, 4))
+
+    def body(i, total):
+        after = fluid.layers.elementwise_add(i, one)
+        row = fluid.layers.slice(x, axes=[0], starts=[i], ends=[after])
+        weight = fluid.layers.cast(after, 'float32')
+        return after, total + fluid.layers.reduce_sum(row * row) * weight
+    start = fluid.layers.fill_constant([1], 'int32', 0)
+    nothing = fluid.layers.fill_constant([1], 'float32', 0.0)
+    nothing.stop_gradient = False
+    _, total = fluid.layers.while_loop(lambda i, total: fluid.layers.less_than(i, four), body, [start, nothing])
+    gradient, = fluid.gradients(total, x)
+    for scale in (1, 3):  # the second run is bound already
+        at = scale * np.arange(1, 9, dtype='float32').reshape(4, 2)
+        found, = exe.run(feed={'x': at}, fetch_list=[gradient])
+        np.testing.assert_array_equal(found, 2 * at * np.arange(1, 5, dtype='float32')[:, None])

@@ -67,8 +67,10 @@ def test_images_of_another_size(exe):
     assert layers.image_resize_short(wide, 6).shape == (1, 1, 6, 15)
     with pytest.raises(ValueError, match='needs out_shape or scale'):
         layers.resize_nearest(x)
-    with pytest.raises(NotImplementedError, match='TRILINEAR'):
+    with pytest.raises(ValueError, match='trilinear_interp takes NCDHW or NDHWC'):
         layers.image_resize(x, [3, 3], resample='TRILINEAR')
+    with pytest.raises(ValueError, match='there are BILINEAR, NEAREST, TRILINEAR'):
+        layers.image_resize(x, [3, 3], resample='BICUBIC')
 
 
 def test_windows(exe):

@@ -25,7 +25,7 @@ MODELS = sorted(name for name in FILES if name not in files.RESUMED
                 and not departures.NOT_BUILT & set(RECORDS[name][1]['layers']))
 
 # A departure of the run itself. Of the others the file does not hold the argument, or they are in gradients.
-OTHER_NUMBERS = {'auc_both_curves', 'strided_slice_backwards'}
+OTHER_NUMBERS = {'auc_both_curves', 'strided_slice_backwards', 'deformable_conv_steps', 'uniform_of_numbers'}
 
 
 @pytest.fixture(autouse=True)

@@ -74,9 +74,6 @@ def test_virtual_shards_give_equal_bits_on_any_number_of_places():
 
 
 @pytest.mark.parametrize('field, wrong, text', [
-    ('num_trainers', 2, 'several processes'),
-    ('trainer_id', 1, 'several processes'),
-    ('trainers_endpoints', ['a:1', 'b:1'], 'several processes'),
     ('async_mode', True, 'asynchronous'),
     ('reduce_strategy', ReduceStrategy._NoReduce, 'apart from each other'),
     ('virtual_shards', 3, 'binary tree'),
@@ -85,6 +82,18 @@ def test_what_a_build_strategy_cannot_have_is_refused_by_name(field, wrong, text
     toy = Toy()
     with pytest.raises(NotImplementedError, match=f'BuildStrategy.{field} = .*{text}'):
         toy.parallel(build_strategy=strategy(**{field: wrong}))
+
+
+@pytest.mark.parametrize('field, wrong', [('trainer_id', 1), ('trainers_endpoints', ['a:1', 'b:1'])])
+def test_trainers_that_do_not_fit_their_number_are_refused(field, wrong):
+    with pytest.raises(ValueError, match=f'BuildStrategy.{field} is .*num_trainers is 1'):
+        Toy().parallel(build_strategy=strategy(**{field: wrong}))
+
+
+def test_training_with_others_needs_them_to_have_met():
+    toy = Toy()
+    with pytest.raises(RuntimeError, match='the processes have not met.*|startup program'):
+        toy.run(toy.parallel(build_strategy=strategy(num_trainers=2)))
 
 
 @pytest.mark.parametrize('field, wrong', [

@@ -27,8 +27,9 @@ def test_rows_looked_up_on_servers_train_as_local_ones():
     np.testing.assert_allclose(mean_losses(trained), ps_job.local('sync_sparse'), rtol=1e-5)
 
 
-def test_async_training_converges():
-    _, trained = ps_job.job(2, 2, 'async', steps=40)
+@pytest.mark.parametrize('mode', ['async', 'async_dc'])
+def test_async_training_converges(mode):
+    _, trained = ps_job.job(2, 2, mode, steps=40)
     for each in trained:
         losses = each.said['losses']
         assert np.mean(losses[-4:]) < 0.5 * np.mean(losses[:4])

@@ -1,7 +1,7 @@
 """append_backward and gradients."""
 import _trireme as _C
 
-from .framework import Variable
+from .framework import GRAD_VAR_SUFFIX, Variable, grad_var_name
 
 __all__ = ['append_backward', 'gradients']
 
@@ -55,3 +55,41 @@ def gradients(targets, inputs, target_gradients=None, no_grad_set=None):
 
 
 calc_gradient = gradients
+
+
+# Small helpers that passes of others borrow.
+
+def _as_list(x):
+    if x is None:
+        return []
+    return list(x) if isinstance(x, (list, tuple)) else [x]
+
+
+_append_grad_suffix_ = grad_var_name
+
+
+def _strip_grad_suffix_(name):
+    """x@GRAD and x@GRAD@RENAME@1 are gradients of x."""
+    return name.partition(GRAD_VAR_SUFFIX)[0]
+
+
+def _is_grad_var_(name):
+    return GRAD_VAR_SUFFIX in name
+
+
+def _some_in_set_(cands, s):
+    return any(name in s for name in cands)
+
+
+def _all_in_set_(cands, s):
+    return all(name in s for name in cands)
+
+
+def _get_no_grad_set_name(no_grad_set):
+    return None if no_grad_set is None else set(_names(no_grad_set, 'no_grad_set'))
+
+
+def _get_stop_gradients_(program):
+    """index of each block -> the names that gradients of variables which stop them would have"""
+    return {block.idx: {grad_var_name(var.name) for var in block.vars.values() if var.stop_gradient}
+            for block in program.blocks}

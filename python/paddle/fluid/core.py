@@ -25,6 +25,17 @@ __all__ = ['AlreadyExistsError', 'AssertionFailedError', 'BlockDesc', 'CPUPlace'
 Tensor = LoDTensor
 
 
+# As tests of others fill tensors: a shape first, then memory for it.
+
+LoDTensor._get_dims = LoDTensor.shape
+LoDTensor._alloc_float = lambda self, place: self._mutable_data(place, VarType.FP32) and None
+LoDTensor._alloc_double = lambda self, place: self._mutable_data(place, VarType.FP64) and None
+LoDTensor._alloc_int = lambda self, place: self._mutable_data(place, VarType.INT32) and None
+LoDTensor._get_double_element = LoDTensor._get_float_element
+LoDTensor._set_double_element = LoDTensor._set_float_element
+_Scope = Scope
+
+
 class Graph:
     """A program as it was when the graph was made: later edits of the program are not in it."""
 
@@ -45,6 +56,47 @@ def _no(*_):
 is_compiled_with_xpu = is_compiled_with_npu = is_compiled_with_mlu = is_compiled_with_rocm = _no
 is_compiled_with_ipu = is_compiled_with_cinn = is_compiled_with_dist = is_compiled_with_brpc = _no
 is_compiled_with_mkldnn = _no
+
+
+def is_float16_supported(place):
+    """Whether ops compute in float16 there; mixed precision around float32 parameters needs no such place."""
+    return place.is_gpu_place() and is_compiled_with_cuda()
+
+
+def op_support_gpu(op_type):
+    """Whether programs on a CUDAPlace may hold the op."""
+    return is_compiled_with_cuda() and _C.has_op(op_type)
+
+
+def grad_var_suffix():
+    return '@GRAD'
+
+
+def empty_var_name():
+    return '@EMPTY@'
+
+
+kEmptyVarName, kTempVarName = empty_var_name, lambda: '@TEMP@'
+
+
+def size_of_dtype(dtype):
+    """Bytes of one element."""
+    import numpy
+    name = _C.dtype_name(dtype)
+    return 2 if name == 'bfloat16' else numpy.dtype(name).itemsize
+
+
+def get_grad_op_desc(op_desc, no_grad_set, grad_sub_block):
+    """(the gradient ops of one op, as its row makes them; gradient -> the variable it is of)"""
+    if grad_sub_block:
+        raise NotImplementedError('get_grad_op_desc of an op with a sub-block: use append_backward, which '
+                                  'makes the block of gradients as well')
+    scratch = ProgramDesc()
+    made = _C.make_grad_ops(op_desc._thing, set(no_grad_set), scratch._thing.global_block())
+    descs = [OpDesc(op) for op in made]
+    used = {name for desc in descs for name in desc.input_arg_names() + desc.output_arg_names()}
+    forward = op_desc.input_arg_names() + op_desc.output_arg_names()
+    return descs, {name + '@GRAD': name for name in forward if name + '@GRAD' in used}
 
 
 def get_cuda_device_count():
@@ -114,6 +166,22 @@ class _Globals:
 
 def globals():
     return _Globals()
+
+
+class Executor:
+    """The original's engine class: runs the descriptor of a program."""
+
+    def __init__(self, place):
+        self._engine = _C.Executor(place)
+
+    def run(self, program_desc, scope, block_id=0, create_local_scope=True, create_vars=True, fetch_list=()):
+        """Runs the whole program; what is fetched comes back, as nothing stands in a fetch holder."""
+        if block_id != 0:
+            raise NotImplementedError(f'core.Executor.run of block {block_id}: only whole programs run, block 0')
+        return self._engine.run(program_desc._thing, {}, list(fetch_list), scope, False, False, False)
+
+    def close(self):
+        self._engine.close()
 
 
 def _set_eager_deletion_mode(threshold, fraction, fast):

@@ -30,8 +30,13 @@ class VarDesc(_Desc):
     def shape(self):
         return list(self._thing.shape)
 
+    get_shape = shape
+
     def set_shape(self, shape):
         self._thing._set_shape(list(shape))
+
+    def set_name(self, name):
+        self._thing.block._rename_var(self._thing.name, _text(name))
 
     def dtype(self):
         return self._thing.dtype
@@ -72,8 +77,38 @@ class VarDesc(_Desc):
     def is_parameter(self):
         return self._thing.is_parameter
 
+    def clear_is_parameter(self):
+        self._thing._drop_parameter()
+
 
 class OpDesc(_Desc):
+    """OpDesc() is an op of no program, until BlockDesc's append_op makes one and copies it."""
+
+    def __init__(self, thing=None):
+        super().__init__(_C.Program().global_block()._insert_raw_op(0, '') if thing is None else thing)
+
+    def copy_from(self, other):
+        """Takes type, operands, results and attributes of another op."""
+        self._thing._copy_from(other._thing)
+
+    def check_attrs(self):
+        """Attributes that are not set get what the op table says; wrong ones are an error."""
+        self._thing._fill_attrs()
+
+    def infer_var_type(self, block):
+        """Kinds and element types of the results, which must be in the block: they come with the shapes."""
+        self._infer_in(block)
+
+    def infer_shape(self, block):
+        """Shapes of the results, which must be in the block."""
+        self._infer_in(block)
+
+    def _infer_in(self, block):
+        if block._thing is not self._thing.block:
+            raise ValueError(f'op {self.type()} is not in this block: append it with block.append_op()')
+        self._thing._fill_attrs()
+        self._thing._infer()
+
     def type(self):
         return self._thing.type
 
@@ -133,13 +168,20 @@ class OpDesc(_Desc):
         return self._thing.attr_names
 
     def attr_type(self, name):
-        return self._thing.attr_type(name)
+        from .op_proto import AttrType
+        return AttrType(self._thing.attr_type(name))
 
     def _set_attr(self, name, value):
         self._thing._set_attr(name, value._thing if isinstance(value, BlockDesc) else value)
 
     def set_block_attr(self, name, block):
         self._set_attr(name, block)
+
+    def set_blocks_attr(self, name, blocks):
+        self._thing._set_attr(name, [block._thing for block in blocks])
+
+    def _blocks_attr_ids(self, name):
+        return [block.idx for block in self._thing.attr(name)]
 
     def remove_attr(self, name):
         self._thing._remove_attr(name)
@@ -171,6 +213,16 @@ class BlockDesc(_Desc):
 
     def op(self, index):
         return OpDesc(self._thing._op_at(index))
+
+    def append_op(self):
+        """A new op at the end, to be filled: copy_from, or set_type, set_input, set_output, _set_attr."""
+        return self._insert_op(self.op_size())
+
+    def _prepend_op(self):
+        return self._insert_op(0)
+
+    def _insert_op(self, index):
+        return OpDesc(self._thing._insert_raw_op(index, ''))
 
     def _remove_op(self, begin, end):
         self._thing._remove_ops(begin, end)

@@ -1,8 +1,7 @@
 """Evaluators inside programs: their counts are variables that every run adds to. See fluid.metrics too."""
 import numpy
 
-from . import layers, unique_name
-from .compiler import not_built
+from . import layers, metrics, unique_name
 from .framework import Program, program_guard
 
 __all__ = ['ChunkEvaluator', 'EditDistance', 'DetectionMAP']
@@ -93,4 +92,18 @@ class EditDistance(Evaluator):
                 numpy.array([instance_error / seq_num], 'float32'))
 
 
-DetectionMAP = not_built('evaluator.DetectionMAP', 'use fluid.metrics.DetectionMAP')
+class DetectionMAP(metrics.DetectionMAP):
+    """fluid.metrics.DetectionMAP under its former name, with the value fetched by eval()."""
+
+    def __init__(self, input, gt_label, gt_box, gt_difficult=None, class_num=None, background_label=0,
+                 overlap_threshold=0.5, evaluate_difficult=True, ap_version='integral'):
+        super().__init__(input, gt_label, gt_box, gt_difficult, class_num, background_label, overlap_threshold,
+                         evaluate_difficult, ap_version)
+        self.accum_map.persistable = True  # it stays in the scope, for eval()
+
+    def eval(self, executor, eval_program=None):
+        """The mean average precision of the last run over all batches since reset()."""
+        program = eval_program or Program()
+        with program_guard(program):
+            value = layers.assign(_in(program, self.accum_map))
+        return numpy.array(executor.run(program, fetch_list=[value])[0])

@@ -10,7 +10,6 @@ import numpy
 import _trireme as _C
 from _trireme import global_scope
 
-from ..reader import buffered
 from . import core
 from .compiler import CompiledProgram
 from .framework import (Operator, Program, Variable, _get_paddle_place, _schedules,
@@ -65,6 +64,46 @@ class FetchHandler:
     def handler(self, res_dict):
         for name, value in res_dict.items():
             print(f'{name}: {numpy.asarray(value)}')
+
+
+def _as_lodtensor(data, place, dtype=None):
+    """A LoDTensor without LoD of a number, a list or an array."""
+    array = data if isinstance(data, numpy.ndarray) else numpy.array(
+        data, None if dtype is None else _C.dtype_name(dtype))
+    if array.dtype == object:
+        raise TypeError('the rows of data have different lengths: make a LoDTensor with fluid.create_lod_tensor')
+    tensor = core.LoDTensor()
+    tensor.set(array, place)
+    return tensor
+
+
+def _to_name_str(var):
+    if isinstance(var, Operator):
+        return str(id(var))
+    return var.name if isinstance(var, Variable) else str(var)
+
+
+def _switch_scope(scope):
+    """Makes this the global scope and returns the one before."""
+    return _C.switch_scope(scope)
+
+
+def _has_io_ops(kind, holder_slot, block, holder_name):
+    """Whether a block has feed or fetch ops; those that use another holder are an error."""
+    ops = [op for op in block.ops if op.type == kind]
+    for op in ops:
+        holder = (op.input if kind == 'feed' else op.output)(holder_slot)[0]
+        if holder != holder_name:
+            raise ValueError(f'a {kind} op uses {holder}, not {holder_name}')
+    return bool(ops)
+
+
+def has_feed_operators(block, feed_targets, feed_holder_name):
+    return _has_io_ops('feed', 'X', block, feed_holder_name)
+
+
+def has_fetch_operators(block, fetch_targets, fetch_holder_name):
+    return _has_io_ops('fetch', 'Out', block, fetch_holder_name)
 
 
 def _fetch_items(fetch_list):
@@ -156,12 +195,12 @@ def _with_readers(program, reads, feed, devices, trains):
     return batches
 
 
-# A process that ends, in whichever way Python notices, has left its parameter servers. One that ends
+# A process that ends, in whichever way Python notices, has left its servers and ranks. One that ends
 # by an exception says which: the others' errors name it.
 @atexit.register
-def _leave_servers():
+def _leave_job():
     failure = getattr(sys, 'last_value', None)
-    _C.leave_servers('' if failure is None else f'{type(failure).__name__}: {failure}')
+    _C.leave_job('' if failure is None else f'{type(failure).__name__}: {failure}')
 
 
 class Executor:
@@ -284,7 +323,7 @@ class Executor:
         watched = dict(fetch_handler.var_dict) if fetch_handler is not None else {}
         began = looked = time.monotonic()
         count = 0
-        for count, feed in enumerate(buffered(lambda: dataset._batches(thread), 8)(), 1):
+        for count, feed in enumerate(dataset._batches(thread), 1):
             values = self.run(program, feed=feed, fetch_list=fetch_list + list(watched.values()),
                               scope=scope, return_numpy=False)
             if fetch_list and count % print_period == 0:

@@ -13,6 +13,8 @@ from _trireme import (Block, Operator, Program, Variable, default_main_program,
 
 from . import core
 from . import graph as _graph
+from . import op_proto as _op_proto
+from . import unique_name as _unique_name
 from .core import CPUPlace
 from .desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
 
@@ -22,6 +24,8 @@ __all__ = ['Program', 'default_startup_program', 'default_main_program', 'progra
            'device_guard', 'set_flags', 'get_flags']
 
 IrGraph = _graph.IrGraph
+OpProtoHolder = _op_proto.OpProtoHolder
+unique_name = _unique_name
 GRAD_VAR_SUFFIX = '@GRAD'
 EMPTY_VAR_NAME = '@EMPTY@'
 TEMP_VAR_NAME = '@TEMP@'
@@ -50,6 +54,35 @@ def _dygraph_tracer():
 
 def is_compiled_with_cuda():
     return False
+
+
+def _get_var(name, program=None):
+    """A variable of the program's global block, by its name."""
+    program = default_main_program() if program is None else program
+    if not isinstance(name, str) or not isinstance(program, Program):
+        raise TypeError(f'_get_var takes a name and a Program, got {type(name).__name__} and '
+                        f'{type(program).__name__}')
+    return program.global_block().var(name)
+
+
+def _current_expected_place():
+    """Where code that asks before it makes an Executor should run: the CPU."""
+    return CPUPlace()
+
+
+_non_static_mode = _in_legacy_dygraph = _in_eager_mode = in_dygraph_mode
+
+
+def dygraph_only(func):
+    """A function for dynamic mode, which there is not: calling it says so."""
+    def refuse(*args, **kwargs):
+        raise AssertionError(f'{func.__name__} needs dynamic mode: Trireme runs static programs only. '
+                             'Build a Program and run it with an Executor')
+    refuse.__name__, refuse.__doc__ = func.__name__, func.__doc__
+    return refuse
+
+
+_dygraph_only_ = dygraph_only
 
 
 def _extend(cls):
@@ -363,7 +396,10 @@ def _slice_ops(self, start, end):
 
 @_extend(Block)
 def _sync_with_cpp(self):
-    """Nothing to do: there is one block, and this is it."""
+    """Nothing to do: there is one block, one program, and this is it."""
+
+
+Program._sync_with_cpp = Block._sync_with_cpp
 
 
 def _block_to_string(self, throw_on_error, with_details=False):
@@ -486,6 +522,57 @@ def _prune_with_input(self, feeded_var_names, targets):
         if not isinstance(name, str):
             raise ValueError(f'feeded_var_names must be names, got {type(name).__name__}')
     return self._pruned(list(feeds), _names(targets, 'targets of prune'))
+
+
+@_extend(Program)
+def _copy_param_info_from(self, other):
+    """What files do not hold of parameters: which variables are some, and what optimizers want to know."""
+    self.global_block()._copy_param_info_from(other.global_block())
+
+
+_parameter_facts = ('trainable', 'optimize_attr', 'regularizer', 'do_model_average', 'need_clip', 'is_distributed',
+                    'stop_gradient', 'error_clip')
+
+
+def _block_copy_param_info_from(self, other):
+    if not isinstance(other, Block):
+        raise TypeError(f'_copy_param_info_from takes a Block, got {type(other).__name__}')
+    for param in other.iter_parameters():
+        own = self._find_var(param.name)
+        if own is None:
+            raise ValueError(f'{param.name} is a parameter of the other program, and no variable of this one')
+        own._make_parameter()
+        for fact in _parameter_facts:
+            setattr(own, fact, getattr(param, fact))
+
+
+Block._copy_param_info_from = _block_copy_param_info_from
+
+
+@_extend(Program)
+def _copy_data_info_from(self, other, pruned_origin_block_id_map=None):
+    """Which variables are data to be fed, by their names."""
+    if not isinstance(other, Program):
+        raise TypeError(f'_copy_data_info_from takes a Program, got {type(other).__name__}')
+    origin = pruned_origin_block_id_map or {i: i for i in range(min(self.num_blocks, other.num_blocks))}
+    for own_index, other_index in origin.items():
+        for var in other.block(other_index)._var_list():
+            own = self.block(own_index)._find_var(var.name)
+            if own is not None:
+                own.is_data, own.need_check_feed = var.is_data, var.need_check_feed
+                own.stop_gradient = var.stop_gradient
+
+
+@_extend(Program)
+def _get_desc(self):
+    return self.desc
+
+
+@_extend(Program)
+@staticmethod
+def _construct_from_desc(desc):
+    """The program that a ProgramDesc shows."""
+    return desc._thing
 
 
 @_extend(Program)

@@ -1,12 +1,15 @@
 """Saving and loading, and readers."""
 import os
 
+import numpy
+
 import _trireme as _C
 from _trireme import global_scope
 
 from ..batch import batch
 from ..reader import (ComposeNotAligned, buffered, cache, chain, compose, firstn, map_readers,
                       multiprocess_reader, shuffle, xmap_readers)
+from . import core
 from .compiler import _source_program
 from .framework import Parameter, Program, Variable, default_main_program
 from .reader import DataLoader, PyReader
@@ -42,6 +45,50 @@ def _program(main_program):
     if not isinstance(main_program, Program):
         raise TypeError(f'main_program must be a Program, got {type(main_program).__name__}')
     return main_program
+
+
+_get_valid_program = _program
+
+
+def is_belong_to_optimizer(var):
+    """Whether an optimizer keeps it beside the parameters."""
+    return is_persistable(var) and not is_parameter(var) and not var.need_check_feed
+
+
+def get_parameter_value(para, executor):
+    """The value of a parameter, as a numpy array."""
+    assert is_parameter(para), f'{para.name} is no parameter'
+    return numpy.array(para.get_value())
+
+
+def get_parameter_value_by_name(name, executor, program=None):
+    return get_parameter_value(_program(program).global_block().var(name), executor)
+
+
+def _clone_var_in_block_(block, var):
+    """A persistable variable with the facts of another program's."""
+    return block._clone_variable(var)
+
+
+def prepend_feed_ops(inference_program, feed_target_names, feed_holder_name='feed'):
+    """A feed op for each name, in front."""
+    block = inference_program.global_block()
+    for name in feed_target_names:
+        if not block.has_var(name):
+            raise ValueError(f'{name} is fed, but the program has no such variable')
+    holder = block.create_var(name=feed_holder_name, type=core.VarDesc.VarType.FEED_MINIBATCH, persistable=True)
+    for column, name in reversed(list(enumerate(feed_target_names))):
+        block._prepend_op(type='feed', inputs={'X': [holder]}, outputs={'Out': [block.var(name)]},
+                          attrs={'col': column})
+
+
+def append_fetch_ops(inference_program, fetch_target_names, fetch_holder_name='fetch'):
+    """A fetch op for each name, at the end."""
+    block = inference_program.global_block()
+    holder = block.create_var(name=fetch_holder_name, type=core.VarDesc.VarType.FETCH_LIST, persistable=True)
+    for column, name in enumerate(fetch_target_names):
+        block.append_op(type='fetch', inputs={'X': [block.var(name)]}, outputs={'Out': [holder]},
+                        attrs={'col': column})
 
 
 def _chosen(main_program, vars, predicate):

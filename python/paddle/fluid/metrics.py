@@ -205,7 +205,59 @@ class Auc(MetricBase):
 
 
 class DetectionMAP:
-    """Mean average precision of detections: not built yet."""
+    """Mean average precision of detections, in the program: of a batch, and of all batches since reset()."""
 
-    def __init__(self, *args, **kwargs):
-        raise NotImplementedError('metrics.DetectionMAP is not built yet in Trireme')
+    def __init__(self, input, gt_label, gt_box, gt_difficult=None, class_num=None, background_label=0,
+                 overlap_threshold=0.5, evaluate_difficult=True, ap_version='integral'):
+        from . import layers
+        if class_num is None:
+            raise ValueError('DetectionMAP needs class_num, the number of classes with the background')
+        marked = [layers.cast(gt_label, gt_box.dtype), gt_box]
+        if gt_difficult is not None:
+            marked.insert(1, layers.cast(gt_difficult, gt_box.dtype))
+        label = layers.concat(marked, axis=1)
+        rules = {'class_num': class_num, 'background_label': background_label, 'ap_type': ap_version,
+                 'overlap_threshold': overlap_threshold, 'evaluate_difficult': evaluate_difficult}
+        name = _unique('map_eval')
+
+        def state(suffix, shape, dtype):
+            return layers.create_global_var(shape, 0, dtype, persistable=True, name=_unique(f'{name}_{suffix}'))
+        counts = [state('accum_pos_count', [class_num, 1], 'int32'), state('accum_true_pos', [1, 2], 'float32'),
+                  state('accum_false_pos', [1, 2], 'float32')]
+        self.has_state = state('has_state', [1], 'int32')
+        self.cur_map = _detection_map(input, label, rules, {}, None)
+        self.accum_map = _detection_map(input, label, rules, {'HasState': [self.has_state], 'PosCount': [counts[0]],
+                                                              'TruePos': [counts[1]], 'FalsePos': [counts[2]]}, counts)
+        layers.fill_constant([1], 'int32', 1, out=self.has_state)
+
+    def get_map_var(self):
+        """(the mean average precision of the batch, that of all batches since reset())"""
+        return self.cur_map, self.accum_map
+
+    def reset(self, executor, reset_program=None):
+        """The next run begins to count anew."""
+        from . import layers
+        from .framework import Program, program_guard
+        program = reset_program or Program()
+        with program_guard(program):
+            state = program.current_block().create_var(name=self.has_state.name, shape=[1], dtype='int32', persistable=True)
+            layers.fill_constant([1], 'int32', 0, out=state)
+        executor.run(program)
+
+
+def _unique(name):
+    from . import unique_name
+    return unique_name.generate(name)
+
+
+def _detection_map(input, label, rules, states, counts):
+    """The op's MAP; counts are the variables that it adds to, None: nobody's."""
+    from .layer_helper import LayerHelper
+    helper = LayerHelper('detection_map')
+    found = helper.create_variable_for_type_inference('float32', stop_gradient=True)
+    counts = counts or [helper.create_variable_for_type_inference(dtype, stop_gradient=True)
+                        for dtype in ('int32', 'float32', 'float32')]
+    helper.append_op(type='detection_map', inputs={'DetectRes': [input], 'Label': [label], **states}, attrs=rules,
+                     outputs={'MAP': [found], 'AccumPosCount': [counts[0]], 'AccumTruePos': [counts[1]],
+                              'AccumFalsePos': [counts[2]]})
+    return found

@@ -3,10 +3,12 @@ import contextlib
 
 import _trireme as _C
 from _trireme import (AdadeltaOptimizer, AdagradOptimizer, AdamaxOptimizer, AdamOptimizer,
-                      DecayedAdagradOptimizer, DpsgdOptimizer, FtrlOptimizer, LambOptimizer,
+                      DecayedAdagradOptimizer, DpsgdOptimizer, FtrlOptimizer,
+                      GradientMergeOptimizer, LambOptimizer,
                       LarsMomentumOptimizer, LookaheadOptimizer, MomentumOptimizer, Optimizer,
                       RecomputeOptimizer, RMSPropOptimizer, SGDOptimizer)
 
+from . import regularizer
 from .compiler import not_built
 
 __all__ = ['Optimizer', 'SGD', 'Momentum', 'Adagrad', 'Adam', 'Adamax', 'Dpsgd', 'DecayedAdagrad', 'Ftrl',
@@ -15,7 +17,10 @@ __all__ = ['Optimizer', 'SGD', 'Momentum', 'Adagrad', 'Adam', 'Adamax', 'Dpsgd',
            'FtrlOptimizer', 'Adadelta', 'AdadeltaOptimizer', 'ModelAverage', 'LarsMomentum',
            'LarsMomentumOptimizer', 'LambOptimizer', 'ExponentialMovingAverage',
            'PipelineOptimizer', 'LookaheadOptimizer', 'RecomputeOptimizer',
-           'DGCMomentumOptimizer']
+           'DGCMomentumOptimizer', 'GradientMergeOptimizer']
+
+
+append_regularization_ops = regularizer.append_regularization_ops  # where programs look for it
 
 
 class _Swapped:
@@ -41,6 +46,11 @@ class ExponentialMovingAverage(_Swapped, _C.ExponentialMovingAverage):
     """ema = decay * ema + (1 - decay) * parameter; update() appends that to the program."""
 
 
+def _load(self, state_dict):
+    raise NotImplementedError('RecomputeOptimizer.load: an optimizer\'s state is in the scope; use fluid.load')
+
+
+RecomputeOptimizer.load = _load
 SGD = SGDOptimizer
 Momentum = MomentumOptimizer
 Adagrad = AdagradOptimizer
@@ -54,6 +64,7 @@ RMSProp = RMSPropOptimizer
 LarsMomentum = LarsMomentumOptimizer
 Lamb = LambOptimizer
 
-PipelineOptimizer = not_built('optimizer.PipelineOptimizer', 'train on one place')
-DGCMomentumOptimizer = not_built('optimizer.DGCMomentumOptimizer', 'use Momentum')
-GradientMergeOptimizer = not_built('optimizer.GradientMergeOptimizer', 'use a larger batch')
+PipelineOptimizer = not_built('optimizer.PipelineOptimizer', 'its sections would wait for each other on one machine; train on '
+                              'one place, or on several with CompiledProgram.with_data_parallel')
+DGCMomentumOptimizer = not_built('optimizer.DGCMomentumOptimizer', 'it sends the largest gradients only, between GPUs of '
+                                 'several processes; use Momentum, which trains to the same place with all of them')

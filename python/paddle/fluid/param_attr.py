@@ -27,8 +27,10 @@ ParamAttr._to_attr = staticmethod(_to_attr)
 
 
 class WeightNormParamAttr(ParamAttr):
-    """A parameter as direction times length: not built yet."""
+    """A parameter as length times direction: NAME_v is trained, and NAME_g, its lengths along dim (None: one)."""
 
     def __init__(self, dim=None, name=None, initializer=None, learning_rate=1.0, regularizer=None,
                  trainable=True, do_model_average=False, need_clip=True):
-        raise NotImplementedError('WeightNormParamAttr is not built yet in Trireme: use ParamAttr')
+        super().__init__(name, initializer, learning_rate, regularizer, trainable, do_model_average, need_clip)
+        self.dim = dim
+        self._weight_norm = True

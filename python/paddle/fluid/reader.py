@@ -58,6 +58,10 @@ class _BatchQueue:
             raise self._end[0]
         raise core.EOFException('the reader has come to its end: call reset(), then start() for another pass')
 
+    def size(self):
+        """How many batches stand in it now."""
+        return self._channel.size()
+
     def stop(self):
         self._channel.leave()
         self._thread.join()
@@ -68,7 +72,11 @@ def _as_places(places):
     return [_get_paddle_place(place) for place in places]
 
 
-class _GeneratorLoader:
+class DataLoaderBase:
+    """What every loader is: isinstance() tells loaders from readers by it."""
+
+
+class _GeneratorLoader(DataLoaderBase):
     """Iterates over lists of feed dicts, one dict for each place."""
 
     def __init__(self, feed_list, capacity, use_double_buffer, iterable, return_list, drop_last):
@@ -87,6 +95,10 @@ class _GeneratorLoader:
             if not self._feed_list:
                 raise ValueError('feed_list must be given when iterable is False')
             self._append_read_op()
+
+    iterable = property(lambda self: self._iterable)
+    # The queue between the reading thread and the program, while a pass is on; None else.
+    queue = property(lambda self: self._queue)
 
     def _append_read_op(self, name=None):
         """A READER variable in both programs, made in the startup program and read in the main."""

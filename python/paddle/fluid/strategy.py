@@ -11,6 +11,9 @@ _LOCKED = {'reduce_strategy', 'gradient_scale_strategy', 'debug_graphviz_path',
            'fuse_bn_act_ops', 'fuse_bn_add_act_ops', 'enable_auto_fusion', 'fuse_relu_depthwise_conv',
            'fuse_gemm_epilogue', 'fuse_broadcast_ops', 'fuse_all_optimizer_ops', 'sync_batch_norm'}
 
+# Names that fields had in earlier releases.
+_FORMER = {'fuse_broadcast_op': 'fuse_broadcast_ops'}
+
 _KINDS = {bool: 'True or False', int: 'a whole number of 32 bits', str: 'a str', list: 'a list of str',
           set: 'a set of str'}
 
@@ -20,8 +23,14 @@ class _Strategy:
 
     _given = _finalized = False
 
+    def __getattr__(self, name):
+        if name in _FORMER and hasattr(type(self), _FORMER[name]):
+            return getattr(self, _FORMER[name])
+        raise AttributeError(f'{type(self).__name__} has no field {name}')
+
     def __setattr__(self, name, value):
         kind = type(self).__name__
+        name = _FORMER.get(name, name)
         if not isinstance(getattr(type(self), name, None), property):
             fields = [field for field in dir(type(self))
                       if isinstance(getattr(type(self), field), property)]

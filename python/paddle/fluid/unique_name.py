@@ -12,6 +12,14 @@ def generate(key):
     return generate_name(key)
 
 
+def __getattr__(name):
+    if name == 'generator':  # the one that counts now
+        now = _C.switch_names(None)
+        _C.switch_names(now)
+        return now
+    raise AttributeError(f'module paddle.fluid.unique_name has no attribute {name!r}')
+
+
 def generate_with_ignorable_key(key):
     return generate_name(key)
 

@@ -1,13 +1,24 @@
-"""paddle.nn: initializers, clips and functions for static programs; layers need dynamic mode."""
-from _trireme import GradientClipByGlobalNorm as ClipGradByGlobalNorm
+"""paddle.nn: layers, functions, initializers and clips, for static programs."""
+from _trireme import GradientClipByGlobalNorm as _ByGlobalNorm
 from _trireme import GradientClipByNorm as ClipGradByNorm
 from _trireme import GradientClipByValue as ClipGradByValue
 
-from . import functional, initializer
+from .._style import static_style
+from ..fluid.layers import BeamSearchDecoder
+from ..fluid.layers import dynamic_decode as _dynamic_decode
+from . import functional, initializer, layer, utils
+from .layer import loss  # noqa: F401 - paddle.nn.loss
+from .layer.activation import *
+from .layer.common import *
+from .layer.container import *
+from .layer.conv import *
+from .layer.layers import *
+from .layer.loss import *
+from .layer.norm import *
+from .layer.pooling import *
+from .layer.rnn import *
+from .layer.transformer import *
+from .layer.vision import *
 
-
-def __getattr__(name):
-    if name.startswith('__'):
-        raise AttributeError(name)
-    raise NotImplementedError(f'paddle.nn.{name} needs dynamic mode, which Trireme does not have: '
-                              'use paddle.static.nn and paddle.nn.functional')
+dynamic_decode = static_style(_dynamic_decode)
+ClipGradByGlobalNorm = _ByGlobalNorm

@@ -144,8 +144,31 @@ class Lamb(_Scheduled, _C.LambOptimizer):
         self._schedule = schedule
 
 
-class AdamW:
-    """Adam with decoupled weight decay: not built yet."""
+class AdamW(_Scheduled, _C.AdamOptimizer):
+    """Adam, before whose every step parameters shrink by learning rate * weight_decay.
+
+    apply_decay_param_fun(name) says which parameters do; None: all of them.
+    """
+
+    def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999, epsilon=1e-8, parameters=None,
+                 weight_decay=0.01, lr_ratio=None, apply_decay_param_fun=None, grad_clip=None,
+                 lazy_mode=False, multi_precision=False, name=None):
+        if lr_ratio is not None or multi_precision:
+            raise NotImplementedError('AdamW: lr_ratio and multi_precision are not built in Trireme: give '
+                                      'ParamAttr(learning_rate=...) for rates that differ')
+        if not isinstance(weight_decay, (int, float)):
+            raise TypeError(f'AdamW: weight_decay must be a number, got {type(weight_decay).__name__}')
+        rate, schedule, rest = _common(learning_rate, parameters, None, grad_clip, name)
+        asked = apply_decay_param_fun
+        _C.AdamOptimizer.__init__(self, rate, beta1, beta2, epsilon, lazy_mode=lazy_mode, _corrects_epsilon=True,
+                                  _decoupled_decay=float(weight_decay),
+                                  _decays=None if asked is None else lambda param: asked(param.name), **rest)
+        self._schedule = schedule
+
+
+class LBFGS:
+    """Needs dynamic mode: it asks for the loss many times within one step."""
 
     def __init__(self, *args, **kwargs):
-        raise NotImplementedError('optimizer.AdamW is not built yet in Trireme: use Adam')
+        raise NotImplementedError('optimizer.LBFGS needs dynamic mode: use Adam, or scipy.optimize on values that '
+                                  'Executor.run gives')

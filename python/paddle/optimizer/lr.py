@@ -6,7 +6,8 @@ import numpy
 
 __all__ = ['LRScheduler', 'NoamDecay', 'PiecewiseDecay', 'NaturalExpDecay', 'InverseTimeDecay',
            'PolynomialDecay', 'LinearWarmup', 'ExponentialDecay', 'MultiStepDecay', 'StepDecay',
-           'LambdaDecay', 'ReduceOnPlateau', 'CosineAnnealingDecay', 'MultiplicativeDecay']
+           'LambdaDecay', 'ReduceOnPlateau', 'CosineAnnealingDecay', 'MultiplicativeDecay', 'LinearLR',
+           'CosineAnnealingWarmRestarts', 'CyclicLR', 'OneCycleLR']
 
 
 def _number(value, name):
@@ -335,3 +336,96 @@ def _metric(value):
     if isinstance(value, (list, tuple)) or array.size != 1 or array.dtype.kind not in 'biuf':
         raise TypeError(f'metrics must be one number, got {type(value).__name__} {value!r}')
     return float(array.item())
+
+
+class LinearLR(LRScheduler):
+    """From start_factor to end_factor of the rate, in total_steps equal steps; the last one stays."""
+
+    def __init__(self, learning_rate, total_steps, start_factor=1. / 3, end_factor=1.0, last_epoch=-1, verbose=False):
+        if not 0 < start_factor <= 1 or not 0 <= end_factor <= 1:
+            raise ValueError(f'LinearLR: factors must lie between 0 and 1, got {start_factor} and {end_factor}')
+        self.start_factor, self.end_factor = start_factor, end_factor
+        self.total_steps = _whole(total_steps, 'total_steps')
+        super().__init__(learning_rate, last_epoch, verbose)
+
+    def get_lr(self):
+        share = min(self.last_epoch, self.total_steps) / self.total_steps
+        return self.base_lr * (self.start_factor + (self.end_factor - self.start_factor) * share)
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """Half a cosine from the rate to eta_min, over T_0 epochs, then from the top over T_mult times as many."""
+
+    def __init__(self, learning_rate, T_0, T_mult=1, eta_min=0, last_epoch=-1, verbose=False):
+        self.T_0, self.T_mult, self.eta_min = _whole(T_0, 'T_0'), _whole(T_mult, 'T_mult'), eta_min
+        super().__init__(learning_rate, last_epoch, verbose)
+
+    def get_lr(self):
+        at, length = self.last_epoch, self.T_0
+        while at >= length:
+            at, length = at - length, length * self.T_mult
+        return self.eta_min + (self.base_lr - self.eta_min) * (1 + math.cos(math.pi * at / length)) / 2
+
+
+class CyclicLR(LRScheduler):
+    """Up from base_learning_rate to max_learning_rate in step_size_up steps, down in step_size_down, again and again.
+
+    mode 'triangular2' halves the height in every cycle, 'exp_range' multiplies it by exp_gamma in every step;
+    scale_fn, of the cycle or of the iteration as scale_mode says, takes the place of both.
+    """
+
+    def __init__(self, base_learning_rate, max_learning_rate, step_size_up, step_size_down=None, mode='triangular',
+                 exp_gamma=1., scale_fn=None, scale_mode='cycle', last_epoch=-1, verbose=False):
+        modes = {'triangular': ('cycle', lambda x: 1.), 'triangular2': ('cycle', lambda x: 0.5 ** (x - 1)),
+                 'exp_range': ('iterations', lambda x: exp_gamma ** x)}
+        if mode not in modes and scale_fn is None:
+            raise ValueError(f'CyclicLR: mode must be one of {", ".join(modes)}, got {mode!r}')
+        if scale_mode not in ('cycle', 'iterations'):
+            raise ValueError(f"CyclicLR: scale_mode must be 'cycle' or 'iterations', got {scale_mode!r}")
+        self._scale_of, self._scale = (scale_mode, scale_fn) if scale_fn is not None else modes[mode]
+        self.amplitude = _number(max_learning_rate, 'max_learning_rate') - base_learning_rate
+        self._up = _whole(step_size_up, 'step_size_up')
+        self._length = self._up + (self._up if step_size_down is None else _whole(step_size_down, 'step_size_down'))
+        super().__init__(base_learning_rate, last_epoch, verbose)
+
+    def get_lr(self):
+        cycle, at = divmod(self.last_epoch, self._length)
+        share = at / self._up if at <= self._up else (self._length - at) / (self._length - self._up)
+        scale = self._scale(cycle + 1 if self._scale_of == 'cycle' else self.last_epoch)
+        return self.base_lr + self.amplitude * share * scale
+
+
+class OneCycleLR(LRScheduler):
+    """Up from max_learning_rate / divide_factor to it, and down to end_learning_rate, in total_steps.
+
+    Rising takes phase_pct of the steps. three_phase: falling back takes as many, and the rest goes to the end.
+    """
+
+    def __init__(self, max_learning_rate, total_steps, divide_factor=25., end_learning_rate=0.0001, phase_pct=0.3,
+                 anneal_strategy='cos', three_phase=False, last_epoch=-1, verbose=False):
+        if anneal_strategy not in ('cos', 'linear'):
+            raise ValueError(f"OneCycleLR: anneal_strategy must be 'cos' or 'linear', got {anneal_strategy!r}")
+        if not 0 <= phase_pct <= 1 or three_phase and phase_pct >= 0.5:
+            raise ValueError(f'OneCycleLR: phase_pct must lie between 0 and 1 (below 0.5 with three_phase), got '
+                             f'{phase_pct}')
+        self.total_steps, self._by_cosine = _whole(total_steps, 'total_steps'), anneal_strategy == 'cos'
+        top, first = _number(max_learning_rate, 'max_learning_rate'), max_learning_rate / divide_factor
+        rise = phase_pct * total_steps
+        if three_phase:
+            self._ends = [0, rise - 1, 2 * rise - 2, total_steps - 1]
+            self._rates = [first, top, first, end_learning_rate]
+        else:
+            self._ends, self._rates = [0, rise - 1, total_steps - 1], [first, top, end_learning_rate]
+        super().__init__(first, last_epoch, verbose)
+
+    def get_lr(self):
+        step = self.last_epoch
+        if step > self.total_steps:
+            raise ValueError(f'OneCycleLR: step {step} is behind the last of {self.total_steps} steps')
+        phase = next((i for i, end in enumerate(self._ends[1:]) if step <= end), len(self._ends) - 2)
+        begin, end = self._ends[phase:phase + 2]
+        share = (step - begin) / (end - begin)
+        low, high = self._rates[phase:phase + 2]
+        if self._by_cosine:
+            share = (1 - math.cos(math.pi * share)) / 2
+        return low + (high - low) * share

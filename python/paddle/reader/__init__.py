@@ -1,5 +1,5 @@
 """Readers: functions that return iterators over samples, and ways to combine them."""
-from . import decorator
+from . import creator, decorator
 from .decorator import *
 
 __all__ = decorator.__all__

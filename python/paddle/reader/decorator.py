@@ -109,6 +109,10 @@ class Channel:
                 pass
         return None
 
+    def size(self):
+        """How many items wait."""
+        return self._waiting.qsize()
+
     def leave(self):
         self._left.set()
 

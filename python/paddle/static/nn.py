@@ -3,6 +3,7 @@ import _trireme as _C
 
 from .._style import static_style
 from ..fluid import layers as _layers
+from ..fluid.contrib.layers import sparse_embedding as _sparse_embedding
 
 
 @static_style
@@ -17,6 +18,7 @@ def embedding(input, size, is_sparse=False, is_distributed=False, padding_idx=No
 
 
 batch_norm = static_style(_C.batch_norm)
+sparse_embedding = static_style(_sparse_embedding)
 conv2d = static_style(_C.conv2d)
 layer_norm = static_style(_C.layer_norm)
 sequence_conv = static_style(_C.sequence_conv)

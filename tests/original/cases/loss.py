@@ -335,3 +335,19 @@ def kldiv_loss_reductions(c):
 @case
 def teacher_student_sigmoid_loss_out_of_bounds(c):
     return L.teacher_student_sigmoid_loss(c.x([6, 1], -4.0, 4.0), c.x([6, 1], -2.5, 2.0, grad=False), 2.0, -2.0)
+
+
+@case
+def mean_iou_of_unseen_classes(c):
+    return list(L.mean_iou(c.ids([2, 5], 3), c.ids([2, 5], 4, low=1), 6))
+
+
+@case
+def center_loss_trained(c):
+    loss = L.center_loss(L.fc(c.x([6, 4]), 3), c.ids([6, 1], 3), 3, 0.3, fluid.ParamAttr(name='centers'))
+    return c.train(L.reduce_mean(loss))
+
+
+@case
+def center_loss_fixed(c):
+    return L.center_loss(c.x([4, 3]), c.ids([4, 1], 5), 5, 0.1, fluid.ParamAttr(name='centers'), False)

@@ -147,7 +147,7 @@ def lod_reset_by_a_sequence(c):
 
 @case
 def lod_append(c):
-    return L.lod_append(c.x([6, 2], lod=[[6]]), [0, 2, 6])
+    return L.lod_append(c.x([6, 2], lod=LENGTHS), [0, 1, 2, 3, 4, 5, 6])
 
 
 @case

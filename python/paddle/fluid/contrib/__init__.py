@@ -1,6 +1,21 @@
-"""fluid.contrib: layers, mixed precision, readers; what is not built yet says so when named."""
-from . import layers, mixed_precision, reader
+"""fluid.contrib: layers, mixed precision, readers, statistics; what is not built yet says so when named."""
+from . import extend_optimizer, inferencer, layers, memory_usage_calc, mixed_precision, model_stat, op_frequence
+from . import quantize, reader, slim, trainer
+from .extend_optimizer import extend_with_decoupled_weight_decay
+from .layers import *
+from .memory_usage_calc import memory_usage
+from .mixed_precision import AutoMixedPrecisionLists, decorate
+from .model_stat import summary
+from .op_frequence import op_freq_statistic
+from .inferencer import Inferencer
+from .quantize import QuantizeTranspiler
 from .reader import distributed_batch_reader
+from .slim import Compressor
+from .trainer import *
+
+__all__ = layers.__all__ + trainer.__all__ + [
+    'AutoMixedPrecisionLists', 'Compressor', 'Inferencer', 'QuantizeTranspiler', 'decorate', 'distributed_batch_reader',
+    'extend_with_decoupled_weight_decay', 'memory_usage', 'op_freq_statistic', 'summary']
 
 
 def __getattr__(name):

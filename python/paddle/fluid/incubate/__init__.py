@@ -1,4 +1,4 @@
-"""fluid.incubate: the generators of dataset files."""
-from . import data_generator
+"""fluid.incubate: fleets, and the generators of dataset files."""
+from . import data_generator, fleet
 
-__all__ = ['data_generator']
+__all__ = ['data_generator', 'fleet']

@@ -22,22 +22,29 @@ from _trireme import (
     stack, sums, tensor_array_to_tensor, topk, transpose, uniform_random, unsqueeze, warpctc,
     zeros_like, Recv, Send, _allreduce, _decay_step_counter)
 
-from . import control_flow, detection, generated, io, learning_rate_scheduler, math_op_patch, utils
+from .. import core
+from . import control_flow, detection, device, generated, io, learning_rate_scheduler, loss, math_op_patch, metric_op
+from . import nn, ops, sequence_lod, tensor, utils
 from . import decoder as _decoder  # before rnn's function takes the name of its module
 from . import structured as _structured
 from . import tensors as _tensors
 from .arithmetic import *
+from .clicks import *
 from .control_flow import *
 from .decoder import *
 from .detection import *
+from .distributions import *
 from .elementwise import *
+from .helpers import *
 from .images import *
 from .io import *
 from .losses import *
 from .reduction import *
+from .regions import *
 from .rnn import *
 from .sequences import *
 from .structured import *
+from .targets import *
 from .tensors import *
 from .vision import *
 

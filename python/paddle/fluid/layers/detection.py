@@ -177,9 +177,11 @@ def ssd_loss(location, confidence, gt_box, gt_label, prior_box, prior_box_var=No
     if mining_type != 'max_negative':
         raise ValueError(f"mining_type is {mining_type!r}: ssd_loss has 'max_negative' only")
     per_image = _C.slice(_C.shape(confidence), axes=[0], starts=[0], ends=[2])
+    # A head over batches of any size does not know how many boxes it says; there are as many priors.
+    columns = confidence.shape[1] if confidence.shape[1] >= 0 else prior_box.shape[0]
 
     def by_image(losses):
-        return _C.reshape(losses, [-1, confidence.shape[1]], actual_shape=per_image)
+        return _C.reshape(losses, [-1, columns], actual_shape=per_image)
 
     matched, distance = bipartite_match(iou_similarity(gt_box, prior_box), match_type, overlap_threshold)
     labels = _C.reshape(gt_label, [0, -1, 1])

@@ -1,8 +1,8 @@
 """Layers of images whose arguments are not their op's."""
 import _trireme as _C
 
-__all__ = ['resize_bilinear', 'resize_nearest', 'image_resize', 'image_resize_short', 'im2sequence',
-           'crop', 'pool3d', 'adaptive_pool2d']
+__all__ = ['resize_bilinear', 'resize_nearest', 'resize_trilinear', 'image_resize', 'image_resize_short',
+           'im2sequence', 'crop', 'pool3d', 'adaptive_pool2d', 'adaptive_pool3d']
 
 
 def _numbers(value, count, what):
@@ -16,20 +16,24 @@ def _numbers(value, count, what):
 def _resize(op, input, out_shape, scale, name, actual_shape, align_corners, align_mode, data_format):
     if out_shape is None and scale is None and actual_shape is None:
         raise ValueError(f'{op} needs out_shape or scale')
+    axes = 3 if op == 'trilinear_interp' else 2
+    layouts = ('NCDHW', 'NDHWC') if axes == 3 else ('NCHW', 'NHWC')
+    if data_format not in layouts:
+        raise ValueError(f'data_format is {data_format!r}: {op} takes {layouts[0]} or {layouts[1]}')
     inputs = {'X': input}
-    attrs = {'align_corners': align_corners, 'align_mode': align_mode, 'data_layout': data_format,
-             'interp_method': op.partition('_')[0]}
+    attrs = {'align_corners': align_corners, 'align_mode': align_mode,
+             'data_layout': data_format.replace('D', ''), 'interp_method': op.partition('_')[0]}
     if actual_shape is not None:
         inputs['OutSize'] = actual_shape
     elif isinstance(out_shape, _C.Variable):
         inputs['OutSize'] = out_shape
     elif out_shape is not None:
-        size = _numbers(out_shape, 2, 'out_shape')
+        size = _numbers(out_shape, axes, 'out_shape')
         if any(isinstance(extent, _C.Variable) for extent in size):
             inputs['SizeTensor'] = [extent if isinstance(extent, _C.Variable)
                                     else _C.fill_constant([1], 'int32', extent) for extent in size]
         else:
-            attrs['out_h'], attrs['out_w'] = (int(extent) for extent in size)
+            attrs.update(zip(('out_d', 'out_h', 'out_w')[3 - axes:], map(int, size)))
     elif isinstance(scale, _C.Variable):
         inputs['Scale'] = scale
     else:
@@ -53,12 +57,19 @@ def resize_nearest(input, out_shape=None, scale=None, name=None, actual_shape=No
                    data_format)
 
 
+def resize_trilinear(input, out_shape=None, scale=None, name=None, actual_shape=None, align_corners=True,
+                     align_mode=1, data_format='NCDHW'):
+    """Images with depth of another size, each pixel a mean of the eight around it."""
+    return _resize('trilinear_interp', input, out_shape, scale, name, actual_shape, align_corners,
+                   align_mode, data_format)
+
+
 def image_resize(input, out_shape=None, scale=None, name=None, resample='BILINEAR',
                  actual_shape=None, align_corners=True, align_mode=1, data_format='NCHW'):
-    """resize_bilinear or resize_nearest, by name."""
-    ops = {'BILINEAR': 'bilinear_interp', 'NEAREST': 'nearest_interp'}
+    """resize_bilinear, resize_nearest or resize_trilinear, by name."""
+    ops = {'BILINEAR': 'bilinear_interp', 'NEAREST': 'nearest_interp', 'TRILINEAR': 'trilinear_interp'}
     if resample not in ops:
-        raise NotImplementedError(f'resample is {resample!r}: BILINEAR and NEAREST are built')
+        raise ValueError(f'resample is {resample!r}: there are {", ".join(ops)}')
     return _resize(ops[resample], input, out_shape, scale, name, actual_shape, align_corners,
                    align_mode, data_format)
 
@@ -124,17 +135,25 @@ def pool3d(input, pool_size=-1, pool_type='max', pool_stride=1, pool_padding=0,
     return _C.apply('pool3d', {'X': input}, attrs, name)['Out'][0]
 
 
-def adaptive_pool2d(input, pool_size, pool_type='max', require_index=False, name=None):
-    """Windows so large that pool_size of them cover the image; with their largest's positions."""
-    size = _numbers(pool_size, 2, 'pool_size')
+def _adaptive_pool(axes, input, pool_size, pool_type, require_index, name):
+    size, layer = _numbers(pool_size, axes, 'pool_size'), f'adaptive_pool{axes}d'
     if pool_type not in ('max', 'avg'):
         raise ValueError(f"pool_type is {pool_type!r}: give 'max' or 'avg'")
     if require_index and pool_type != 'max':
         raise ValueError("require_index goes with pool_type='max'")
     if pool_type == 'max':
-        outs = _C.apply('max_pool2d_with_index', {'X': input}, {'ksize': size, 'adaptive': True},
-                        name, 'adaptive_pool2d')
+        outs = _C.apply(f'max_pool{axes}d_with_index', {'X': input}, {'ksize': size, 'adaptive': True},
+                        name, layer)
         return (outs['Out'][0], outs['Mask'][0]) if require_index else outs['Out'][0]
-    return _C.apply('pool2d', {'X': input},
-                    {'pooling_type': pool_type, 'ksize': size, 'adaptive': True}, name,
-                    'adaptive_pool2d')['Out'][0]
+    return _C.apply(f'pool{axes}d', {'X': input},
+                    {'pooling_type': pool_type, 'ksize': size, 'adaptive': True}, name, layer)['Out'][0]
+
+
+def adaptive_pool2d(input, pool_size, pool_type='max', require_index=False, name=None):
+    """Windows so large that pool_size of them cover the image; with their largest's positions."""
+    return _adaptive_pool(2, input, pool_size, pool_type, require_index, name)
+
+
+def adaptive_pool3d(input, pool_size, pool_type='max', require_index=False, name=None):
+    """adaptive_pool2d of images with depth."""
+    return _adaptive_pool(3, input, pool_size, pool_type, require_index, name)

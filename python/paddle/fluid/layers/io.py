@@ -1,11 +1,11 @@
 """Data variables, and readers that fill them from a queue."""
 import _trireme as _C
-from _trireme import data
+from _trireme import Recv, Send, data
 
 from .control_flow import _inside
 
 __all__ = ['data', 'read_file', 'double_buffer', 'py_reader', 'create_py_reader_by_data', 'load',
-           'ListenAndServ']
+           'ListenAndServ', 'Recv', 'Send']
 
 
 def _loader(feed_list, capacity, use_double_buffer, name):
@@ -62,3 +62,17 @@ class ListenAndServ(_C.ListenAndServ):
 
     def do(self):
         return _inside(self)
+
+
+def _refusal(name, instead):
+    def refuse(*args, **kwargs):
+        raise NotImplementedError(f'layers.{name}: readers that programs open themselves are no more. Use {instead}')
+    refuse.__name__ = refuse.__qualname__ = name
+    return refuse
+
+
+# Names of the first releases.
+_LOADER = 'fluid.io.DataLoader.from_generator over a reader of your own'
+open_files, open_recordio_file = _refusal('open_files', _LOADER), _refusal('open_recordio_file', _LOADER)
+random_data_generator, Preprocessor = _refusal('random_data_generator', _LOADER), _refusal('Preprocessor', _LOADER)
+batch, shuffle = _refusal('batch', 'paddle.batch'), _refusal('shuffle', 'paddle.reader.shuffle')

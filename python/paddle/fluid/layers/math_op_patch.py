@@ -7,7 +7,11 @@ from .. import framework
 
 def _binary(op, reverse):
     def method(self, other):
-        return _C.math_op(op, self, other, reverse)
+        before = _C.use_static_style(framework._print_as_2_4)
+        try:
+            return _C.math_op(op, self, other, reverse)
+        finally:
+            _C.use_static_style(before)
     return method
 
 

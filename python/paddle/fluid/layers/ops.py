@@ -3,4 +3,4 @@
 
 def __getattr__(name):
     from .. import layers
-    return getattr(layers, name)
+    return getattr(layers, 'scale' if name == '_scale' else name)

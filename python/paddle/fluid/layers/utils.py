@@ -1,6 +1,24 @@
 """Nested structures of variables: lists, tuples, named tuples and dictionaries."""
 
-__all__ = ['is_sequence', 'flatten', 'pack_sequence_as', 'map_structure', 'assert_same_structure']
+__all__ = ['convert_to_list', 'is_sequence', 'flatten', 'pack_sequence_as', 'map_structure', 'assert_same_structure']
+
+
+def convert_to_list(value, n, name, dtype=int):
+    """n numbers of one kind: a list of them, or one number that stands for all."""
+    if isinstance(value, dtype):
+        return [value] * n
+    try:
+        values = list(value)
+    except TypeError:
+        raise ValueError(f'{name} must be one {dtype.__name__} or {n} of them, got {value!r}') from None
+    if len(values) != n:
+        raise ValueError(f'{name} must have {n} numbers, got {len(values)}: {value!r}')
+    for one in values:
+        try:
+            dtype(one)
+        except (ValueError, TypeError):
+            raise ValueError(f'{name} holds {one!r}, which is no {dtype.__name__}') from None
+    return values
 
 
 def is_sequence(value):

@@ -1,9 +1,12 @@
-"""fluid.contrib.layers: recurrent stacks of small ops, and layers of later releases."""
+"""fluid.contrib.layers: recurrent stacks of small ops, fused layers, and layers of later releases."""
 import _trireme as _C
 from _trireme import BasicGRUUnit, BasicLSTMUnit, basic_gru, basic_lstm, fused_bn_add_act
 
+from . import fused
+from .fused import *
+
 __all__ = ['BasicGRUUnit', 'basic_gru', 'BasicLSTMUnit', 'basic_lstm', 'fused_bn_add_act',
-           'sparse_embedding']
+           'sparse_embedding'] + fused.__all__
 
 _TABLES = ('MemorySparseTable', 'CommonSparseTable', 'SSDSparseTable')
 

@@ -1,0 +1,13 @@
+// The thread that asked first.
+#include "core/first_thread.h"
+
+#include <thread>
+
+namespace trireme {
+
+bool on_first_thread() {
+  static const std::thread::id kFirst = std::this_thread::get_id();
+  return std::this_thread::get_id() == kFirst;
+}
+
+}  // namespace trireme

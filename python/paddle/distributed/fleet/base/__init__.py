@@ -1,0 +1,2 @@
+"""Where programs look for role makers."""
+from . import role_maker

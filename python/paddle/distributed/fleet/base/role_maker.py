@@ -1,0 +1,16 @@
+"""The role makers of fluid.incubate.fleet, under their later name."""
+from paddle.fluid.incubate.fleet.base.role_maker import (PaddleCloudRoleMaker, Role, RoleMakerBase,
+                                                         UserDefinedCollectiveRoleMaker)
+from paddle.fluid.incubate.fleet.base.role_maker import UserDefinedRoleMaker as _OfServers
+
+__all__ = ['Role', 'RoleMakerBase', 'PaddleCloudRoleMaker', 'UserDefinedRoleMaker']
+
+
+def UserDefinedRoleMaker(is_collective=False, current_id=0, role=Role.WORKER, worker_num=None,
+                         server_endpoints=None, worker_endpoints=None, **kwargs):
+    """A role as the program itself says."""
+    if kwargs:
+        raise TypeError(f'UserDefinedRoleMaker does not know {sorted(kwargs)}')
+    if is_collective:
+        return UserDefinedCollectiveRoleMaker(current_id, worker_endpoints)
+    return _OfServers(current_id, role, worker_num or len(worker_endpoints or []), server_endpoints)

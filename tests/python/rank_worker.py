@@ -1,0 +1,119 @@
+"""One rank of a small job: `rank_worker.py MODE STEPS`. Who it is, the launcher says in the environment.
+
+Prints what the tests look at as one line of JSON."""
+import json
+import os
+import signal
+import sys
+
+import numpy as np
+import paddle.distributed
+import paddle.fluid as fluid
+
+BATCH = 16
+
+
+def uniform(seed):
+    return fluid.initializer.Uniform(-0.2, 0.2, seed=seed)
+
+
+def build(sparse, optimizer=None):
+    if sparse:
+        ids = fluid.layers.data('ids', [1], dtype='int64')
+        row = fluid.layers.embedding(ids, [60, 8], is_sparse=True,
+                                     param_attr=fluid.ParamAttr('table', initializer=uniform(5)))
+    else:
+        row = fluid.layers.data('x', [8])
+    hidden = fluid.layers.fc(row, 16, act='tanh', bias_attr='b1',
+                             param_attr=fluid.ParamAttr('w1', initializer=uniform(3)))
+    out = fluid.layers.fc(hidden, 1, bias_attr='b2', param_attr=fluid.ParamAttr('w2', initializer=uniform(4)))
+    label = fluid.layers.data('y', [1])
+    loss = fluid.layers.mean(fluid.layers.square_error_cost(out, label))
+    (optimizer or fluid.optimizer.Momentum(0.05, 0.9)).minimize(loss)
+    return loss
+
+
+def feed(step, part, parts, sparse):
+    draw = np.random.RandomState(100 + step % 4)
+    batch = {'y': draw.uniform(-1, 1, (BATCH, 1)).astype('float32')}
+    if sparse:
+        batch['ids'] = draw.randint(0, 60, (BATCH, 1)).astype('int64')
+    else:
+        batch['x'] = draw.uniform(-1, 1, (BATCH, 8)).astype('float32')
+    share = BATCH // parts
+    return {name: value[part * share:(part + 1) * share] for name, value in batch.items()}
+
+
+def end_by(how):
+    if how == 'kill':
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif how == 'stop':
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif how == 'raise':
+        raise ValueError('the data ended')
+
+
+def transpiled(mode, loss, env):
+    """(main program, runner of a step)."""
+    main, startup = fluid.default_main_program(), fluid.default_startup_program()
+    exe = fluid.Executor(fluid.CPUPlace())
+    if env.world_size > 1:
+        config = fluid.DistributeTranspilerConfig()
+        config.mode = 'collective' if mode in ('grad_allreduce', 'local_sgd') else 'nccl2'
+        config.collective_mode = mode if config.mode == 'collective' else None
+        config.nccl_comm_num = 2 if mode == 'grad_allreduce' else 1
+        fluid.DistributeTranspiler(config).transpile(
+            env.rank, main, trainers=','.join(env.trainer_endpoints), startup_program=startup,
+            current_endpoint=env.current_endpoint)
+    if mode != 'forgot_startup':
+        exe.run(startup)
+    if mode in ('grad_allreduce', 'local_sgd', 'alone'):
+        return lambda fed: exe.run(main, fed, [loss])[0].item()
+    if mode == 'parallel_executor':
+        parallel = fluid.ParallelExecutor(False, loss.name, num_trainers=env.world_size, trainer_id=env.rank)
+        return lambda fed: parallel.run([loss.name], fed)[0].mean().item()
+    strategy = fluid.BuildStrategy()
+    strategy.num_trainers, strategy.trainer_id = env.world_size, env.rank
+    if mode == 'miscounted':
+        strategy.num_trainers += 1
+    compiled = fluid.CompiledProgram(main).with_data_parallel(loss.name, strategy)
+    return lambda fed: exe.run(compiled, fed, [loss])[0].mean().item()
+
+
+def by_fleet(mode, env):
+    from paddle.fluid.incubate.fleet.base import role_maker
+    from paddle.fluid.incubate.fleet.collective import DistributedStrategy, fleet
+    fleet.init(role_maker.PaddleCloudRoleMaker(is_collective=True))
+    assert (fleet.worker_index(), fleet.worker_num()) == (env.rank, env.world_size)
+    strategy = DistributedStrategy()
+    if mode == 'fleet_collective':
+        strategy.mode = 'collective'
+        strategy.collective_mode = 'grad_allreduce'
+    loss = build(False, fleet.distributed_optimizer(fluid.optimizer.Momentum(0.05, 0.9), strategy))
+    exe = fluid.Executor(fluid.CPUPlace())
+    exe.run(fleet.startup_program)
+    return lambda fed: exe.run(fleet.main_program, fed, [loss])[0].mean().item()
+
+
+def main():
+    mode, steps = sys.argv[1], int(sys.argv[2])
+    env = paddle.distributed.ParallelEnv()
+    sparse = mode == 'sparse'
+    if mode.startswith('fleet'):
+        run = by_fleet(mode, env)
+    else:
+        run = transpiled(mode, build(sparse, fluid.optimizer.SGD(0.05) if 'sgd' in mode else None), env)
+    ends = os.environ.get('END_BY', '').split(',')  # rank, step, how
+    losses = []
+    for step in range(steps):
+        if len(ends) == 3 and ends[:2] == [str(env.rank), str(step)]:
+            if ends[2] == 'leave':
+                break
+            end_by(ends[2])
+        losses.append(run(feed(step, env.rank, env.world_size, sparse)))
+    find = fluid.global_scope().find_var
+    weights = {name: find(name).get_tensor().__array__().tobytes().hex() for name in ('b1', 'w1', 'w2')}
+    print(json.dumps({'losses': losses, 'weights': weights}), flush=True)
+
+
+main()

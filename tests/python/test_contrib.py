@@ -1,0 +1,134 @@
+"""fluid.contrib: fused layers, statistics of programs, decoupled weight decay. Numbers are the original's."""
+import numpy as np
+import pytest
+
+import paddle.fluid as fluid
+from paddle.fluid import contrib
+from paddle.fluid.contrib import layers
+
+X = np.arange(8, dtype='float32').reshape(2, 4)
+
+
+def run(build, feed, steps=1):
+    main, startup, scope = fluid.Program(), fluid.Program(), fluid.core.Scope()
+    with fluid.scope_guard(scope), fluid.unique_name.guard(), fluid.program_guard(main, startup):
+        made = build()
+        exe = fluid.Executor(fluid.CPUPlace())
+        if startup.global_block().ops:
+            exe.run(startup)
+        for _ in range(steps):
+            found = exe.run(main, feed=feed, fetch_list=list(made) if isinstance(made, (list, tuple)) else [made])
+    return [np.array(value) for value in found]
+
+
+def data(name, columns=4, dtype='float32', lod_level=0):
+    return fluid.data(name, [None, columns], dtype, lod_level)
+
+
+@pytest.mark.parametrize('functors, wanted', [
+    (['elementwise_add', 'relu'], X), (['relu', 'elementwise_add'], 0 * X),
+    ('elementwise_add,scale', X + 2 * (-X - 1))])
+def test_fused_elemwise_activation(functors, wanted):
+    y = -X if functors == ['elementwise_add', 'relu'] else -X - 1
+    found, = run(lambda: layers.fused_elemwise_activation(data('x'), data('y'), functors, scale=2.0), {'x': X, 'y': y})
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_fused_elemwise_activation_of_two_binary_functors():
+    with pytest.raises(ValueError, match='functor_list'):
+        run(lambda: layers.fused_elemwise_activation(data('x'), data('y'), ['elementwise_add', 'elementwise_mul']), {})
+
+
+@pytest.mark.parametrize('start, length, wanted', [
+    (1, 2, [[1, 2, -1, -2], [5, 6, -5, -6]]), (-2, -1, [[2, 3, -2, -3], [6, 7, -6, -7]])])
+def test_partial_concat(start, length, wanted):
+    found, = run(lambda: layers.partial_concat([data('x'), data('y')], start, length), {'x': X, 'y': -X})
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_partial_sum():
+    found, = run(lambda: layers.partial_sum([data('x'), data('y')], 1, 2), {'x': X, 'y': X})
+    np.testing.assert_array_equal(found, [[2, 4], [10, 12]])
+    with pytest.raises(ValueError, match='the inputs have 4'):
+        run(lambda: layers.partial_sum([data('x'), data('y')], 3, 2), {})
+
+
+def test_fused_embedding_seq_pool():
+    table = fluid.initializer.NumpyArrayInitializer(np.arange(10, dtype='float32').reshape(5, 2))
+    ids = fluid.create_lod_tensor(np.int64([[1], [2], [3]]), [[2, 1]], fluid.CPUPlace())
+    found, = run(lambda: layers.fused_embedding_seq_pool(data('x', 1, 'int64', 1), [5, 2], param_attr=table), {'x': ids})
+    np.testing.assert_array_equal(found, [[6, 8], [6, 7]])
+
+
+def test_ctr_metric_bundle_goes_on_from_step_to_step():
+    feed = {'x': np.float32([[.2], [.7]]), 'y': np.float32([[0], [1]])}
+    found = run(lambda: layers.ctr_metric_bundle(data('x', 1), data('y', 1)), feed, steps=2)
+    np.testing.assert_allclose(np.concatenate(found), [0.26, 1.0, 1.8, 2.436, 2.0, 4.0], rtol=1e-4)
+
+
+def test_tdm_child():
+    tree = np.int32([[0, 0, 0, 1, 2], [0, 1, 0, 3, 4], [0, 1, 0, 5, 6], [10, 2, 1, 0, 0], [11, 2, 1, 0, 0],
+                     [12, 2, 2, 0, 0], [13, 2, 2, 0, 0]])
+    attr = fluid.ParamAttr(initializer=fluid.initializer.NumpyArrayInitializer(tree))
+    children, leaves = run(lambda: layers.tdm_child(data('x', 1, 'int32'), 7, 2, attr),
+                           {'x': np.int32([[1], [2], [0], [3]])})
+    assert children.tolist() == [[[3, 4]], [[5, 6]], [[0, 0]], [[0, 0]]]
+    assert leaves.tolist() == [[[1, 1]], [[1, 1]], [[0, 0]], [[0, 0]]]
+
+
+def test_shuffle_batch_keeps_rows_whole():
+    rows = np.arange(40, dtype='float32').reshape(20, 2)
+    one, = run(lambda: layers.shuffle_batch(data('x', 2), seed=3), {'x': rows})
+    other, = run(lambda: layers.shuffle_batch(data('x', 2), seed=3), {'x': rows}, steps=2)
+    for found in (one, other):
+        np.testing.assert_array_equal(found[found[:, 0].argsort()], rows)
+    assert (one != other).any() and (one != rows).any()
+
+
+def fc_program():
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        loss = fluid.layers.mean(fluid.layers.fc(fluid.layers.data('x', [10]), 20))
+    return main, startup, loss
+
+
+@pytest.mark.parametrize('batch, wanted', [(1, (172.2, 180.4, 'B')), (1000, (164.066602, 171.879297, 'KB'))])
+def test_memory_usage(batch, wanted):
+    low, high, unit = contrib.memory_usage(fc_program()[0], batch)
+    assert (low, high, unit) == (pytest.approx(wanted[0], 1e-4), pytest.approx(wanted[1], 1e-4), wanted[2])
+
+
+def test_memory_usage_needs_a_program_and_a_batch():
+    with pytest.raises(TypeError, match='Program'):
+        contrib.memory_usage(1, 10)
+    with pytest.raises(ValueError, match='positive'):
+        contrib.memory_usage(fluid.Program(), 0)
+
+
+def test_op_freq_statistic():
+    single, pairs = contrib.op_freq_statistic(fc_program()[0])
+    assert single == [('mul', 1), ('elementwise_add', 1), ('mean', 1)]
+    assert pairs == [('mul->elementwise_add', 1), ('elementwise_add->mean', 1)]
+
+
+def test_summary(capsys):
+    assert contrib.summary(fc_program()[0]) == (200, 400)
+    assert '(10,)' in capsys.readouterr().out
+
+
+def test_decoupled_weight_decay_shrinks_the_parameter_first():
+    main, startup, loss = fc_program()
+    with fluid.program_guard(main, startup), fluid.scope_guard(fluid.core.Scope()) as _:
+        optimizer = contrib.extend_with_decoupled_weight_decay(fluid.optimizer.SGD)(
+            learning_rate=0.5, weight_decay=0.1, apply_decay_param_fun=lambda name: name.endswith('w_0'))
+        optimizer.minimize(loss)
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.run(startup)
+        tensors = {name: fluid.global_scope().find_var(name).get_tensor() for name in ('fc_0.w_0', 'fc_0.b_0')}
+        before = {name: np.array(tensor).copy() for name, tensor in tensors.items()}
+        exe.run(main, feed={'x': np.ones((2, 10), 'float32')})
+        np.testing.assert_allclose(np.array(tensors['fc_0.w_0']), 0.9 * before['fc_0.w_0'] - 0.5 / 20, rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(np.array(tensors['fc_0.b_0']), before['fc_0.b_0'] - 0.5 / 20, rtol=1e-5)
+    assert [op.type for op in main.global_block().ops].count('assign') == 1
+    with pytest.raises(TypeError, match='class of optimizers'):
+        contrib.extend_with_decoupled_weight_decay(fluid.optimizer.SGD(0.1))
