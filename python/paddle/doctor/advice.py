@@ -8,7 +8,6 @@ from .findings import Finding
 _WAYS_OUT = {
     'paddle.fluid.dygraph': 'build a Program with fluid.layers and run it with an Executor',
     'paddle.disable_static': 'leave it out, and build a Program under paddle.static.program_guard',
-    'paddle.to_tensor': 'feed arrays to Executor.run; a constant in a program is fluid.layers.assign(array)',
     'paddle.jit': 'the static program is what jit would make: save it with paddle.static.save_inference_model',
     'paddle.grad': 'paddle.static.gradients',
     'paddle.Model': 'a loop over Executor.run',
