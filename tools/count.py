@@ -58,7 +58,7 @@ def name_is_served(name):
     """Whether a dotted name resolves and is of use."""
     try:
         return is_of_use(named(name))
-    except (AttributeError, ImportError, NotImplementedError):
+    except (AttributeError, ImportError, RuntimeError):  # RuntimeError: of no use before something else is called
         return False
 
 

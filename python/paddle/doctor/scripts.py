@@ -102,6 +102,8 @@ class _Reader(ast.NodeVisitor):
             self._found(line, 'refused', full, str(error))
         except (AttributeError, ImportError):
             self._missing(full, line)
+        except RuntimeError:
+            return None  # it is there, once something else was called
         else:
             if imported or is_of_use(thing):
                 return thing

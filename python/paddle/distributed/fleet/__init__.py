@@ -99,9 +99,21 @@ _SHARED = ('is_first_worker', 'worker_index', 'worker_num', 'is_worker', 'worker
            'startup_program', 'split_files')
 
 
+def _shared(name):
+    """What init() has chosen says; before, a function that asks it when it is called."""
+    from paddle.fluid.incubate.fleet.base.fleet_base import Fleet
+    if _chosen is not None or not callable(getattr(Fleet, name, None)):
+        return getattr(_fleet(), name)
+
+    def ask(*args, **kwargs):
+        return getattr(_fleet(), name)(*args, **kwargs)
+    ask.__name__ = name
+    return ask
+
+
 def __getattr__(name):
     if name in _SHARED:
-        return getattr(_fleet(), name)
+        return _shared(name)
     if name in ('load_model', 'node_num', 'save_cache_table', 'get_hybrid_communicate_group', 'meta_parallel',
                 'Fleet'):
         raise NotImplementedError(f'paddle.distributed.fleet.{name} is not built yet in Trireme')
