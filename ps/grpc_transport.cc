@@ -13,6 +13,7 @@
 #include <mutex>
 
 #include "comm/token.h"
+#include "core/flags.h"
 #include "ps/chunks.h"
 #include "ps/servers.grpc.pb.h"
 
@@ -20,7 +21,7 @@ namespace trireme {
 namespace {
 
 constexpr const char* kTokenKey = "trireme-token";
-constexpr int kKeepAliveMs = 10000;  // a peer that answers no ping for so long is gone
+constexpr int kKeepAliveMs = 10000;  // without a word for so long, a server is asked for one
 constexpr std::chrono::seconds kBeat{1};
 
 // A server's address is part of it: a proof for one server is none for another.
@@ -123,7 +124,9 @@ class GrpcChannel final : public PsChannel {
     arguments.SetInt("grpc.enable_http_proxy", 0);  // servers are reached by their own address
     arguments.SetInt("grpc.max_reconnect_backoff_ms", 500);
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepAliveMs);
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepAliveMs);
+    const auto silent = static_cast<int>(std::get<int64_t>(get_flag("heartbeat_limit"))) * 1000;
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, silent);
+    arguments.SetInt("grpc.min_reconnect_backoff_ms", silent);  // a connection is made within
     arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     arguments.SetInt("grpc.initial_reconnect_backoff_ms", 100);
     return grpc::CreateCustomChannel(endpoint, grpc::InsecureChannelCredentials(), arguments);

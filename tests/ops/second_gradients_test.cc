@@ -204,7 +204,9 @@ void check_second(const OpSchema& row, const OpSample& sample, uint64_t seed, To
     const std::vector<double> expected = differences(made, *made.inputs[i]);
     double scale = 1;
     for (const double value : expected) scale = std::max(scale, std::fabs(value));
-    if (found) ASSERT_EQ(found->numel(), static_cast<int64_t>(expected.size()));
+    if (found) {
+      ASSERT_EQ(found->numel(), static_cast<int64_t>(expected.size()));
+    }
     for (size_t k = 0; k < expected.size(); ++k) {
       const double value = found ? found->data<double>()[k] : 0;
       EXPECT_LE(std::fabs(value - expected[k]) / scale, std::max(1e-6, row.grad_tolerance()))

@@ -17,7 +17,7 @@ import traceback
 import numpy as np
 import paddle.fluid as fluid
 
-LIMIT = 30.0  # seconds of one job
+LIMIT = 60.0  # seconds of one job: a server that is stopped is missed after some fifteen
 STEPS = 30
 Job = collections.namedtuple('Job', 'kind roles victim how outcome')
 

@@ -228,7 +228,7 @@ def test_clamp_without_a_bound_cuts_nothing_there():
 def test_target_assign_weighs_the_columns_that_are_named(exe):
     rows = layers.data('rows', [1, 3], lod_level=1)
     match = fluid.data('match', [1, 4], 'int32')
-    negative = layers.data('negative', [1], 'int32', lod_level=1)
+    negative = layers.data('negative', [1], dtype='int32', lod_level=1)
     out, weight = layers.target_assign(rows, match, negative, mismatch_value=9)
     place = fluid.CPUPlace()
     found = exe.run(feed={

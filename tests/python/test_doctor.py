@@ -33,7 +33,7 @@ def test_nothing_stops_the_examples(name):
     (['from paddle.fluid.layers import fcc'], (1, 'missing', 'paddle.fluid.layers.fcc')),
     (['from paddle import fluid', 'L = fluid.layers', 'L.fcc(1)'], (3, 'missing', 'paddle.fluid.layers.fcc')),
     (['import paddle.fluid.no_such as no'], (1, 'missing', 'paddle.fluid.no_such')),
-    (['import paddle', 'def f():', '    paddle.disable_static()'], (3, 'refused', 'paddle.disable_static')),
+    (['import paddle', 'def f():', '    paddle.grad(1, 2)'], (3, 'refused', 'paddle.grad')),
     (['from paddle.fluid.dygraph import Layer', 'class Net(Layer):', '    pass', 'Layer()'],
      (4, 'refused', 'paddle.fluid.dygraph.Layer')),
     (['import paddle.fluid as fluid', 'fluid.layers.fc(1, size=2, sise=3)'],

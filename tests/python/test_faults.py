@@ -10,7 +10,7 @@ JOBS = pathlib.Path(__file__).with_name('fault_jobs.py')
 
 def test_jobs_survive_nobody_silently():
     seed = os.environ.get('TRIREME_TEST_SEED', '1')
-    ended = subprocess.run([sys.executable, str(JOBS), '20', seed], capture_output=True, text=True, timeout=300,
+    ended = subprocess.run([sys.executable, str(JOBS), '20', seed], capture_output=True, text=True, timeout=600,
                            env={**os.environ, 'OMP_NUM_THREADS': '1', 'CPU_NUM': '1'})
     assert ended.returncode == 0, ended.stderr[-6000:]
     print(ended.stdout)
