@@ -23,13 +23,14 @@ CTEST_FLAGS := $(if $(FAST),-LE slow)
 CTEST_REPORT := --output-junit ctest.xml --test-output-size-passed 1000000
 PYTEST_FLAGS := $(if $(FAST),--ignore-glob='*_slow.py')
 
-.PHONY: help bootstrap build demo test bench docs counts lint format tidy clean
+.PHONY: help bootstrap build demo test faults bench docs counts lint format tidy clean
 
 help:
 	@echo "make demo             build the library and its binding, train on real data, show the result"
 	@echo "make test             build, then run every C++ and Python test"
 	@echo "make test FAST=1      the same without the slow ones"
 	@echo "make test SANITIZE=1  the C++ tests under the address and undefined-behaviour sanitizers"
+	@echo "make faults           200 jobs that lose a process at a random moment (half an hour)"
 	@echo "make bench            run the benchmark programs (two hours with all peers)"
 	@echo "make bench QUICK=1    their main table, one process a side (some 7 minutes)"
 	@echo "make docs             write docs/ops.md, docs/flags.md and docs/rooms.svg from the code"
@@ -69,6 +70,10 @@ ifeq ($(SANITIZE),)
 	  $(VENV_PYTHON) -m pytest -q $(PYTEST_FLAGS) tests/python; \
 	else echo "no Python tests yet"; fi
 endif
+
+# Half an hour: 200 small jobs, a process of each ended at a random moment. `make test` has 20 of them.
+faults: build
+	OMP_NUM_THREADS=1 CPU_NUM=1 $(VENV_PYTHON) tests/python/fault_jobs.py 200
 
 bench: build
 	cmake --build --preset $(PRESET) --parallel $(JOBS) --target bench

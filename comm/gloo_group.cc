@@ -153,10 +153,23 @@ class Link {
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
+      const std::string why = cause_of_others();
+      if (!why.empty()) throw Error(ErrorKind::unavailable, why);
       throw IoError(cat(options.who.purpose, ": the ranks could not be connected: ", error.what()));
     }
     assembly_.watch();
     driver_ = std::thread([this] { drive(); });
+  }
+
+  // A rank that failed while others still connect cuts their connections, and says why besides.
+  std::string cause_of_others() {
+    constexpr std::chrono::milliseconds kLook{20};
+    constexpr int kLooks = 100;
+    assembly_.watch();
+    for (int i = 0; i < kLooks && assembly_.failure().empty(); ++i) {
+      std::this_thread::sleep_for(kLook);
+    }
+    return assembly_.failure();
   }
 
   ~Link() {

@@ -128,8 +128,9 @@ OpSchema OpSchema::make_grad_row() const {
     if (row.find_input(name)) row.traits_.reads_values.push_back(name);
   }
   row.traits_.linear = true;
-  row.traits_.images = traits_.images;
   row.traits_.layout_attr = traits_.layout_attr;
+  // A gradient's gradient has no kernels of its own, and so none for blocked images.
+  if (!forward_) row.traits_.images = traits_.images;
   if (!renaming_.first.empty()) {
     row.renames(grad_name(renaming_.second), grad_name(renaming_.first));
   }

@@ -10,7 +10,6 @@ namespace trireme {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 using namespace testing;  // NOLINT: this room's test helpers
 
 std::string refusal(const std::string& bytes) {
@@ -95,8 +94,8 @@ TEST(WireBounds, NamesMustBeThereAndDiffer) {
   EXPECT_THAT(refusal(block_with(msg(4, text(3, "t") + attr(1) + attr(2)))),
               HasSubstr("op t has attribute a twice, with two values"));
   // PaddlePaddle 2.6.2 writes some attributes twice.
-  EXPECT_THAT(refusal(block_with(msg(4, text(3, "t") + attr(1) + attr(1)))),
-              Not(HasSubstr("twice")));
+  const auto program = parse_program(block_with(msg(4, text(3, "t") + attr(1) + attr(1))));
+  EXPECT_EQ(program->block(0).op(0).attr<int32_t>("a"), 1);
   EXPECT_THAT(refusal(block_with(msg(4, text(3, "t") + msg(4, text(1, "a"))))),
               HasSubstr("attribute a of op t has no type"));
 }

@@ -20,9 +20,9 @@ const std::map<std::string, std::set<std::string>>& asking_ops() {
   static const std::map<std::string, std::set<std::string>> reasons = {
       {"calls functions of the user's", {"py_func", "py_func_grad"}},
       {"gathers boxes in lists, on the host",
-       {"generate_proposals", "mine_hard_examples", "multiclass_nms", "multiclass_nms2",
-        "collect_fpn_proposals", "distribute_fpn_proposals", "generate_mask_labels",
-        "generate_proposal_labels", "locality_aware_nms", "matrix_nms",
+       {"detection_map", "generate_proposals", "mine_hard_examples", "multiclass_nms",
+        "multiclass_nms2", "collect_fpn_proposals", "distribute_fpn_proposals",
+        "generate_mask_labels", "generate_proposal_labels", "locality_aware_nms", "matrix_nms",
         "retinanet_detection_output", "retinanet_target_assign", "rpn_target_assign"}},
       {"gathers instances in lists, on the host", {"filter_by_instag", "filter_by_instag_grad"}},
   };

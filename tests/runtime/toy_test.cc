@@ -166,7 +166,7 @@ TEST(RunToy, AWrongFeedShowsBothSides) {
                 toy.run(floats({2, 2}, {1, 2, 3, 4}));
               }),
               HasSubstr("declared float32 [-1, 1], fed float32 [2, 2]"));
-  EXPECT_THAT(error_of([&] { toy.run(floats({2}, {1, 2})); }), HasSubstr("2 dimensions"));
+  EXPECT_THAT(error_of([&] { toy.run(floats({2}, {1, 2})); }), HasSubstr("X has 1 dimensions"));
   EXPECT_THAT(error_of([&] { toy.run(longs({2, 1}, {1, 2})); }), HasSubstr("astype('float32')"));
 }
 
