@@ -56,12 +56,12 @@ def minimize(loss, net):
 def build(seed):
     """The critic's program with its distance, the generator's with its points, and the startup program."""
     startup, judging, making = fluid.Program(), fluid.Program(), fluid.Program()
-    startup.random_seed = judging.random_seed = seed
+    startup.random_seed = seed
     with fluid.program_guard(judging, startup):
         real = fluid.data('real', [BATCH, 2], 'float32')
         made = generator(fluid.data('noise', [BATCH, NOISE], 'float32'))
         made.stop_gradient = True  # the critic's turn: the generator stays as it is
-        share = fluid.layers.uniform_random([BATCH, 1], min=0.0, max=1.0)
+        share = fluid.data('share', [BATCH, 1], 'float32')  # where each lies between the two, from 0 to 1
         points = fluid.layers.concat([real, made, real * share + made * (1.0 - share)])
         score = critic(points)
         of_real, of_made, _ = fluid.layers.split(score, 3, dim=0)
@@ -86,7 +86,8 @@ def train(folder, points, thoughts, seed):
     for step in range(1, STEPS + 1):
         for _ in range(CRITIC_STEPS):
             batch = points[chance.randint(len(points), size=BATCH)]
-            found, = exe.run(judging, feed={'real': batch, 'noise': noise(BATCH, chance)},
+            share = chance.uniform(size=(BATCH, 1)).astype('float32')
+            found, = exe.run(judging, feed={'real': batch, 'noise': noise(BATCH, chance), 'share': share},
                              fetch_list=[distance])
         exe.run(making, feed={'noise': noise(BATCH, chance)})
         seen.append(found.item())

@@ -292,13 +292,13 @@ TEST(AppendBackward, LossMustHaveOneElementAndAnOp) {
 TEST(AppendBackward, AGradientThatHasNoneIsAClearError) {
   Net net;
   net.param("w", {1, 2, 4, 4});
-  net.op("pool2d", {{"X", {"w"}}}, "h",
-         {{"pooling_type", "max"}, {"ksize", std::vector<int>{2, 2}}});
+  for (const char* name : {"h", "sums"}) net.block.create_var({.name = name, .has_shape = false});
+  net.block.append_op({"lrn", {{"X", {"w"}}}, {{"Out", {"h"}}, {"MidOut", {"sums"}}}});
   Var& loss = net.unary("mean", "h", "loss");
   append_backward(loss);
   Var& second = net.unary("mean", "w@GRAD", "second");
   const std::string what = backward_error([&] { append_backward(second); });
-  EXPECT_THAT(what, HasSubstr("there is no gradient of pool2d_grad yet"));
+  EXPECT_THAT(what, HasSubstr("there is no gradient of lrn_grad yet"));
 }
 
 TEST(Gradients, SeedsWithOnesAndReturnsNullWhereUnreachable) {

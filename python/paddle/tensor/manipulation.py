@@ -236,6 +236,7 @@ def gather(x, index, axis=None, name=None):
     axis = 0 if axis is None else axis
     if isinstance(axis, _C.Variable):
         raise NotImplementedError('gather: axis as a variable is not built: give a number')
+    check_axis('gather', axis, x)
     index = _C.reshape(index, [-1]) if len(index.shape) > 1 else index
     if axis % len(x.shape) == 0:
         return _C.gather(x, index)

@@ -39,7 +39,7 @@ def dropout(x, p=0.5, axis=None, training=True, mode='upscale_in_train', name=No
     how = 'downgrade_in_infer' if mode == 'downscale_in_infer' else mode
     if axis is None:
         return _C.dropout(x, p, not training, None, name, how)
-    axes = [a % len(x.shape) for a in ([axis] if isinstance(axis, int) else axis)]
+    axes = [check_axis('dropout', a, x) for a in ([axis] if isinstance(axis, int) else axis)]
     mask = _C.dropout(_ones_along(x, axes), p, not training, None, None, how)
     mask.stop_gradient = True
     return _C.elementwise('elementwise_mul', x, mask, -1, None, name)

@@ -98,7 +98,9 @@ class DistributedTranspiler(Fleet):
             made._set_server_config(strategy.get_server_runtime_config())
         endpoints = self.server_endpoints()
         own = endpoints[self.server_index()] if self.is_server() else endpoints[0]
-        made.transpile(trainer_id=self.worker_index(), program=main, startup_program=startup,
+        # A server's number is among servers: any trainer's will do there.
+        trainer = self.worker_index() if self.is_worker() else 0
+        made.transpile(trainer_id=trainer, program=main, startup_program=startup,
                        pservers=','.join(endpoints), trainers=self.worker_num(), sync_mode=config.sync_mode,
                        current_endpoint=own)
         self._transpiler = made
