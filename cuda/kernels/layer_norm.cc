@@ -7,8 +7,8 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int64_t kChunks = 32;  // of rows whose sums are added up beside each other
+constexpr int kNormRowThreads = 256;
+constexpr int64_t kNormChunks = 32;  // of rows whose sums are added up beside each other
 
 struct LayerSite {
   AxisRows rows;  // X as a matrix: rows, and what is normalised together
@@ -82,7 +82,8 @@ Launch input_gradient(const LayerSite& layer) {
 // Scale@GRAD and Bias@GRAD: sums over chunks of rows first, then over the chunks, always in the
 // same order. d.v: rows, columns, blocks of columns, chunks.
 Launch column_parts(const LayerSite& layer) {
-  const int64_t columns = layer.rows.extent, blocks = (columns + kThreads - 1) / kThreads;
+  const int64_t columns = layer.rows.extent,
+                blocks = (columns + kNormRowThreads - 1) / kNormRowThreads;
   const std::string body =
       cat("typedef ", layer.type,
           " T; const int64 c = (int64)(blockIdx.x % d.v[2]) * blockDim.x + threadIdx.x;\n"
@@ -96,9 +97,9 @@ Launch column_parts(const LayerSite& layer) {
           "; }\ndouble* to = (double*)p.at[4] + chunk * 2 * d.v[1];\n"
           "to[c] = sum; to[d.v[1] + c] = weighted;\n");
   return {.kernel = generated({.body = body, .addresses = 5, .numbers = 4}),
-          .blocks = blocks * kChunks,
-          .threads = kThreads,
-          .numbers = {layer.rows.rows(), columns, blocks, kChunks}};
+          .blocks = blocks * kNormChunks,
+          .threads = kNormRowThreads,
+          .numbers = {layer.rows.rows(), columns, blocks, kNormChunks}};
 }
 
 Launch column_sums(const LayerSite& layer) {
@@ -112,9 +113,9 @@ Launch column_sums(const LayerSite& layer) {
           "if (p.at[1]) ((T*)p.at[1])[c] = (T)weighted;\n"
           "if (p.at[2]) ((T*)p.at[2])[c] = (T)sum;\n");
   return {.kernel = generated({.body = body, .addresses = 3, .numbers = 2}),
-          .blocks = (columns + kThreads - 1) / kThreads,
-          .threads = kThreads,
-          .numbers = {columns, kChunks}};
+          .blocks = (columns + kNormRowThreads - 1) / kNormRowThreads,
+          .threads = kNormRowThreads,
+          .numbers = {columns, kNormChunks}};
 }
 
 BoundKernel layer_norm_backward(const KernelSite& site) {
@@ -138,7 +139,7 @@ BoundKernel layer_norm_backward(const KernelSite& site) {
     launch(parts, {from, arriving, means, variances, k.scratch}, *k.queue);
     launch(sums, {k.scratch, out_or_none(k, scale_grad), out_or_none(k, bias_grad)}, *k.queue);
   });
-  kernel.scratch = static_cast<size_t>(kChunks * 2 * layer.rows.extent) * sizeof(double);
+  kernel.scratch = static_cast<size_t>(kNormChunks * 2 * layer.rows.extent) * sizeof(double);
   return kernel;
 }
 

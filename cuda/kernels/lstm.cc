@@ -14,8 +14,8 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int64_t kChunks = 32;  // of rows whose sums are added up beside each other
+constexpr int kCellThreads = 256;
+constexpr int64_t kCellChunks = 32;  // of rows whose sums are added up beside each other
 
 // What the texts of both directions begin with: a thread for unit j of the sequence at place s,
 // whose row at step t is `row`, and whose row before that is `old` (t > 0).
@@ -95,8 +95,8 @@ struct LstmOnCard {
     for (int64_t t = 0; t < steps.count(); ++t) {
       const int64_t elements = steps.active(t) * width;
       all.push_back({.kernel = kernel,
-                     .blocks = (elements + kThreads - 1) / kThreads,
-                     .threads = kThreads,
+                     .blocks = (elements + kCellThreads - 1) / kCellThreads,
+                     .threads = kCellThreads,
                      .numbers = {elements, width, t, direction}});
     }
     return all;
@@ -138,8 +138,8 @@ Launch first_states_launch(const LstmOnCard& lstm) {
                                            "[number * D + j] : (T)0;\n"),
                                .addresses = 3,
                                .numbers = 4}),
-          .blocks = (elements + kThreads - 1) / kThreads,
-          .threads = kThreads,
+          .blocks = (elements + kCellThreads - 1) / kCellThreads,
+          .threads = kCellThreads,
           .numbers = {elements, lstm.width, 0, 0}};
 }
 
@@ -228,7 +228,7 @@ struct ColumnSums {
 
   ColumnSums(const std::string& type, int64_t rows, int64_t from_width, int64_t columns,
              bool multiplied) {
-    const int64_t blocks = (columns + kThreads - 1) / kThreads;
+    const int64_t blocks = (columns + kCellThreads - 1) / kCellThreads;
     parts = {.kernel = generated(
                  {.body = cat("typedef ", type,
                               " T; const int64 c = (int64)(blockIdx.x % d.v[4]) * blockDim.x + "
@@ -241,9 +241,9 @@ struct ColumnSums {
                               ";\n((T*)p.at[1])[chunk * d.v[1] + c] = sum;\n"),
                   .addresses = 3,
                   .numbers = 5}),
-             .blocks = blocks * kChunks,
-             .threads = kThreads,
-             .numbers = {rows, columns, from_width, kChunks, blocks}};
+             .blocks = blocks * kCellChunks,
+             .threads = kCellThreads,
+             .numbers = {rows, columns, from_width, kCellChunks, blocks}};
     all = {.kernel = generated(
                {.body = cat("typedef ", type,
                             " T; const int64 c = (int64)blockIdx.x * blockDim.x + threadIdx.x;\n"
@@ -253,8 +253,8 @@ struct ColumnSums {
                 .addresses = 2,
                 .numbers = 2}),
            .blocks = blocks,
-           .threads = kThreads,
-           .numbers = {columns, kChunks}};
+           .threads = kCellThreads,
+           .numbers = {columns, kCellChunks}};
   }
   void run(const void* rows, const void* other, void* partial, void* to, Queue& queue) const {
     launch(parts, {rows, partial, other}, queue);
@@ -275,7 +275,7 @@ struct LstmBackwardRoom {
     row_sums = scratch.take<T>(rows * 4 * d);
     before = scratch.take<T>(rows * d);
     cell_before = peephole ? scratch.take<T>(rows * d) : nullptr;
-    partial = scratch.take<T>(kChunks * 4 * d);
+    partial = scratch.take<T>(kCellChunks * 4 * d);
     bytes = scratch.bytes();
   }
 };
@@ -288,8 +288,8 @@ Launch last_states_launch(const LstmOnCard& lstm) {
                                            "[at];\n"),
                                .addresses = 3,
                                .numbers = 4}),
-          .blocks = (elements + kThreads - 1) / kThreads,
-          .threads = kThreads,
+          .blocks = (elements + kCellThreads - 1) / kCellThreads,
+          .threads = kCellThreads,
           .numbers = {elements, lstm.width, 0, 0}};
 }
 

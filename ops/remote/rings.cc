@@ -161,7 +161,7 @@ KernelFn c_allgather(const KernelSite& site) {
   };
 }
 
-KernelFn barrier(const KernelSite& site) {
+KernelFn barrier_kernel(const KernelSite& site) {
   auto call = call_of(site, Way::barrier, Collective::Op::sum);
   return [=](const KernelArgs& k) { run_collective(call->on(k.run->scope()), {}); };
 }
@@ -233,7 +233,7 @@ void register_rings(Registry& ops) {
   reduction("c_allreduce_prod", "The product of all ranks' values on every rank.", Op::product);
   exchanged(ops, "c_allgather", "All ranks' rows on every rank, in their order.", c_allgather)
       .attr("nranks", 1, "how many ranks");
-  of_ranks(ops, "barrier", "Waits until every rank has come here.", barrier)
+  of_ranks(ops, "barrier", "Waits until every rank has come here.", barrier_kernel)
       .in("X", "any tensor")
       .out("Out", "nothing is written")
       .attr("ring_id", 0, "the ring");

@@ -270,7 +270,7 @@ std::vector<int64_t> depth_places(const OpView& op, const Shape& x, const Shape&
 
 // ---- expand_as
 
-void expand_as_shape(OpView& op) {
+void expand_to_shape(OpView& op) {
   const ValueInfo &x = op.in("X"), &target = op.in("target_tensor");
   const auto fits = [](Dim wide, Dim narrow) {
     return !wide.known() || !narrow.known() ||
@@ -333,7 +333,7 @@ void register_tensor_moves(Registry& ops) {
                      .in("X", "any shape and type")
                      .in("target_tensor", "has the shape wanted: multiples of X's extents")
                      .out("Out", "X repeated to the shape of target_tensor")
-                     .shape(expand_as_shape)
+                     .shape(expand_to_shape)
                      .grad({"X", "target_tensor"})
                      .no_grad({"target_tensor"});
   add_places(as, "X", expand_as_places);

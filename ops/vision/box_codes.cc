@@ -274,7 +274,7 @@ BoundKernel yolo_box_kernel(const KernelSite& site) {
       parts_for(f.images * f.anchors * f.height * f.width * (8 + f.classes)));
 }
 
-Tensor draw_boxes(Draw& d, int64_t count, double scale = 1) {
+Tensor draw_scaled_boxes(Draw& d, int64_t count, double scale = 1) {
   Tensor boxes = d.uniform({count, 4}, 0, 0.4);
   for (int64_t i = 0; i < count * 4; ++i) {
     double& corner = boxes.data<double>()[i];
@@ -300,13 +300,14 @@ void register_coder(Registry& ops) {
       .kernel(typed_by<float, double>(
           "TargetBox", []<class T>(const KernelSite& site) { return coder_kernel<T>(site); }))
       .sample([](Draw& d) {
-        return OpSample{.inputs = {{"PriorBox", {draw_boxes(d, 3)}},
+        return OpSample{.inputs = {{"PriorBox", {draw_scaled_boxes(d, 3)}},
                                    {"PriorBoxVar", {d.uniform({3, 4}, 0.1, 0.2)}},
-                                   {"TargetBox", {draw_boxes(d, 2)}}}};
+                                   {"TargetBox", {draw_scaled_boxes(d, 2)}}}};
       })
       .sample([](Draw& d) {
         return OpSample{
-            .inputs = {{"PriorBox", {draw_boxes(d, 3)}}, {"TargetBox", {d.uniform({3, 2, 4})}}},
+            .inputs = {{"PriorBox", {draw_scaled_boxes(d, 3)}},
+                       {"TargetBox", {d.uniform({3, 2, 4})}}},
             .attrs = {{"code_type", std::string("decode_center_size")}, {"axis", int32_t{1}}}};
       });
 }
@@ -324,7 +325,8 @@ void register_box_codes(Registry& ops) {
       .kernel(typed_by<float, double>(
           "X", []<class T>(const KernelSite& site) { return iou_kernel<T>(site); }))
       .sample([](Draw& d) {
-        return OpSample{.inputs = {{"X", {draw_boxes(d, 3)}}, {"Y", {draw_boxes(d, 2)}}}};
+        return OpSample{
+            .inputs = {{"X", {draw_scaled_boxes(d, 3)}}, {"Y", {draw_scaled_boxes(d, 2)}}}};
       });
   register_coder(ops);
   ops.op("box_clip")
@@ -336,7 +338,7 @@ void register_box_codes(Registry& ops) {
       .kernel(typed_by<float, double>(
           "Input", []<class T>(const KernelSite& site) { return clip_boxes<T>(site); }))
       .sample([](Draw& d) {
-        Tensor boxes = draw_boxes(d, 3, 20);
+        Tensor boxes = draw_scaled_boxes(d, 3, 20);
         boxes.set_lod({{0, 1, 3}});
         return OpSample{.inputs = {{"Input", {boxes}}, {"ImInfo", {d.uniform({2, 3}, 5, 9)}}}};
       });

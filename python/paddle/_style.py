@@ -1,5 +1,6 @@
 """Which release's habits a call follows where fluid 1.8 and paddle.static 2.4 differ."""
 import functools
+import operator
 
 import _trireme as _C
 
@@ -42,6 +43,19 @@ def numbers(value, count, what):
     if len(values) != count:
         raise ValueError(f'{what} is {value!r}: give one number or {count}')
     return values
+
+
+def check_axis(function, axis, x):
+    """The number of a dimension of x, counted from the front; one that x does not have is an error."""
+    rank = len(x.shape)
+    try:
+        axis = operator.index(axis)
+    except TypeError:
+        raise TypeError(f'{function}: axis must be a whole number, got {type(axis).__name__}') from None
+    if not -rank <= axis < rank:
+        raise ValueError(f'{function}: axis is {axis}, but {x.name} has {rank} dimensions {list(x.shape)}: '
+                         f'give a number from {-rank} to {rank - 1}')
+    return axis % rank
 
 
 def not_here(name, instead):

@@ -19,7 +19,7 @@ Tensor in_sequences(Tensor rows, std::vector<int64_t> ends) {
   return rows;
 }
 
-Tensor ints(const Shape& shape, const std::vector<int64_t>& values) {
+Tensor whole_numbers(const Shape& shape, const std::vector<int64_t>& values) {
   return cast(longs(shape, values), DType::int32);
 }
 
@@ -76,10 +76,10 @@ TEST(BoxClip, CutsToTheImage) {
 }
 
 TEST(YoloBox, AMiddlingAnswerIsTheAnchorInTheMiddle) {
-  const Tensors out =
-      run_op({.type = "yolo_box",
-              .inputs = {{"X", {zeros({1, 6, 1, 1})}}, {"ImgSize", {ints({1, 2}, {32, 64})}}},
-              .attrs = {{"class_num", 1}, {"anchors", Ints{16, 8}}}});
+  const Tensors out = run_op(
+      {.type = "yolo_box",
+       .inputs = {{"X", {zeros({1, 6, 1, 1})}}, {"ImgSize", {whole_numbers({1, 2}, {32, 64})}}},
+       .attrs = {{"class_num", 1}, {"anchors", Ints{16, 8}}}});
   EXPECT_THAT(numbers(out.at("Boxes")[0]), ElementsAre(16, 12, 48, 20));
   EXPECT_THAT(numbers(out.at("Scores")[0]), ElementsAre(.25));
 }
@@ -95,11 +95,12 @@ TEST(BipartiteMatch, NearestFirst) {
 }
 
 TEST(TargetAssign, RowsOfMatchesAndNegatives) {
-  const Tensors out = run_op({.type = "target_assign",
-                              .inputs = {{"X", {in_sequences(floats({2, 1, 1}, {4, 5}), {0, 2})}},
-                                         {"MatchIndices", {ints({1, 3}, {1, -1, -1})}},
-                                         {"NegIndices", {in_sequences(ints({1, 1}, {2}), {0, 1})}}},
-                              .attrs = {{"mismatch_value", 9}}});
+  const Tensors out =
+      run_op({.type = "target_assign",
+              .inputs = {{"X", {in_sequences(floats({2, 1, 1}, {4, 5}), {0, 2})}},
+                         {"MatchIndices", {whole_numbers({1, 3}, {1, -1, -1})}},
+                         {"NegIndices", {in_sequences(whole_numbers({1, 1}, {2}), {0, 1})}}},
+              .attrs = {{"mismatch_value", 9}}});
   EXPECT_THAT(numbers(out.at("Out")[0]), ElementsAre(5, 9, 9));
   EXPECT_THAT(numbers(out.at("OutWeight")[0]), ElementsAre(1, 0, 1));
 }
@@ -107,7 +108,7 @@ TEST(TargetAssign, RowsOfMatchesAndNegatives) {
 TEST(MineHardExamples, LargestLossesOfTheUnmatched) {
   const Tensors out = run_op({.type = "mine_hard_examples",
                               .inputs = {{"ClsLoss", {floats({1, 4}, {.9f, .2f, .8f, .7f})}},
-                                         {"MatchIndices", {ints({1, 4}, {0, -1, -1, -1})}},
+                                         {"MatchIndices", {whole_numbers({1, 4}, {0, -1, -1, -1})}},
                                          {"MatchDist", {floats({1, 4}, {.9f, .1f, .1f, .6f})}}}});
   EXPECT_THAT(numbers(out.at("NegIndices")[0]), ElementsAre(2));
   EXPECT_THAT(numbers(out.at("UpdatedMatchIndices")[0]), ElementsAre(0, -1, -1, -1));

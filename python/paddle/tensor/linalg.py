@@ -1,7 +1,7 @@
 """Products and norms of 2.4."""
 import _trireme as _C
 
-from .._style import one, static_style
+from .._style import check_axis, one, static_style
 from ..fluid import layers as _layers
 
 __all__ = ['matmul', 'mm', 'bmm', 'mv', 'dot', 't', 'cross', 'dist', 'norm', 'addmm', 'tensordot', 'einsum', 'multi_dot',
@@ -100,7 +100,7 @@ def tensordot(x, y, axes=2, name=None):
         left, right = list(range(len(x.shape) - axes, len(x.shape))), list(range(axes))
     else:
         left, right = ([a] if isinstance(a, int) else list(a) for a in (axes if len(axes) == 2 else (axes, axes)))
-    left, right = [a % len(x.shape) for a in left], [a % len(y.shape) for a in right]
+    left, right = [check_axis('tensordot', a, x) for a in left], [check_axis('tensordot', a, y) for a in right]
     letters = 'abcdefghijklmnopqrstuvwxyz'
     of_x = letters[:len(x.shape)]
     of_y = list(letters[len(x.shape):len(x.shape) + len(y.shape)])

@@ -1,7 +1,7 @@
 """Functions of 2.4 on the shape of variables and the place of their elements."""
 import _trireme as _C
 
-from .._style import one, static_style
+from .._style import check_axis, one, static_style
 from ..fluid import layers as _layers
 
 __all__ = ['cast', 'reshape', 'reshape_', 'transpose', 'concat', 'split', 'vsplit', 'chunk', 'stack', 'unstack', 'unbind',
@@ -25,7 +25,7 @@ def reshape(x, shape, name=None):
 
 @static_style
 def transpose(x, perm, name=None):
-    return _C.transpose(x, [p % len(x.shape) for p in perm], name)
+    return _C.transpose(x, [check_axis('transpose', p, x) for p in perm], name)
 
 
 @static_style
@@ -101,7 +101,7 @@ def flatten(x, start_axis=0, stop_axis=-1, name=None):
 @static_style
 def unflatten(x, axis, shape, name=None):
     """Dimension axis as several."""
-    dims, axis = list(x.shape), axis % len(x.shape)
+    dims, axis = list(x.shape), check_axis('unflatten', axis, x)
     return _C.reshape(x, [0] * axis + list(shape) + dims[axis + 1:], name=name)
 
 
@@ -219,7 +219,7 @@ def roll(x, shifts, axis=None, name=None):
 @static_style
 def rot90(x, k=1, axes=[0, 1], name=None):
     """Turned by k right angles in the plane of two dimensions."""
-    first, second = (axis % len(x.shape) for axis in axes)
+    first, second = (check_axis('rot90', axis, x) for axis in axes)
     order = list(range(len(x.shape)))
     order[first], order[second] = second, first
     k = k % 4
@@ -236,9 +236,8 @@ def gather(x, index, axis=None, name=None):
     axis = 0 if axis is None else axis
     if isinstance(axis, _C.Variable):
         raise NotImplementedError('gather: axis as a variable is not built: give a number')
-    check_axis('gather', axis, x)
     index = _C.reshape(index, [-1]) if len(index.shape) > 1 else index
-    if axis % len(x.shape) == 0:
+    if check_axis('gather', axis, x) == 0:
         return _C.gather(x, index)
     return one('index_select', {'X': x, 'Index': index}, {'dim': axis}, name, 'gather')
 
@@ -315,9 +314,9 @@ def unique_consecutive(x, return_inverse=False, return_counts=False, axis=None, 
     return results if wanted else results[0]
 
 
-def _to_rows(x, axis):
+def _to_rows(function, x, axis):
     """x with axis last, as a matrix; and the way back for a matrix of another width."""
-    rank, axis = len(x.shape), axis % len(x.shape)
+    rank, axis = len(x.shape), check_axis(function, axis, x)
     order = [i for i in range(rank) if i != axis] + [axis]
     turned = x if axis == rank - 1 else _C.transpose(x, order)
     rest = [x.shape[i] for i in order[:-1]]
@@ -334,11 +333,11 @@ def _to_rows(x, axis):
 @static_style
 def take_along_axis(arr, indices, axis, broadcast=True):
     """Along axis, the elements that indices name; the other extents are those of arr."""
-    axis = axis % len(arr.shape)
+    axis = check_axis('take_along_axis', axis, arr)
     if broadcast:
         indices = _like_but(indices, arr, axis)
-    rows, _ = _to_rows(arr, axis)
-    places, back = _to_rows(indices, axis)
+    rows, _ = _to_rows('take_along_axis', arr, axis)
+    places, back = _to_rows('take_along_axis', indices, axis)
     return back(one('index_sample', {'X': rows, 'Index': places}), indices.shape[axis])
 
 
@@ -371,16 +370,16 @@ def put_along_axis(arr, indices, values, axis, reduce='assign', include_self=Tru
         raise NotImplementedError(f"put_along_axis: reduce {reduce!r} is not built: use 'assign' or 'add'")
     if not include_self:
         raise NotImplementedError('put_along_axis: include_self=False is not built: zero the elements first')
-    axis = axis % len(arr.shape)
+    axis = check_axis('put_along_axis', axis, arr)
     if broadcast:
         indices = _like_but(indices, arr, axis)
     if not isinstance(values, _C.Variable):
         values = one('fill_any_like', {'X': indices}, {'value': float(values), 'dtype': int(arr.dtype)})
     elif list(values.shape) != list(indices.shape):
         values = expand_as(values, indices)
-    rows, back = _to_rows(arr, axis)
-    places, _ = _to_rows(indices, axis)
-    new, _ = _to_rows(values, axis)
+    rows, back = _to_rows('put_along_axis', arr, axis)
+    places, _ = _to_rows('put_along_axis', indices, axis)
+    new, _ = _to_rows('put_along_axis', values, axis)
     where = _row_and_place(places)
     if reduce == 'assign':
         old = one('index_sample', {'X': rows, 'Index': places})
@@ -391,7 +390,7 @@ def put_along_axis(arr, indices, values, axis, reduce='assign', include_self=Tru
 @static_style
 def index_add(x, index, axis, value, name=None):
     """x with value added to the slices along axis that index names."""
-    axis = axis % len(x.shape)
+    axis = check_axis('index_add', axis, x)
     order = [axis] + [i for i in range(len(x.shape)) if i != axis]
     turned, new = (v if axis == 0 else _C.transpose(v, order) for v in (x, value))
     out = _layers.scatter_nd_add(turned, _C.unsqueeze(index, [1]), new)
@@ -401,7 +400,7 @@ def index_add(x, index, axis, value, name=None):
 @static_style
 def index_fill(x, index, axis, value, name=None):
     """x with value in the slices along axis that index names."""
-    axis = axis % len(x.shape)
+    axis = check_axis('index_fill', axis, x)
     count = x.shape[axis]
     if count < 0:
         raise ValueError(f'index_fill: dimension {axis} of x {list(x.shape)} must be known')
@@ -422,7 +421,7 @@ def repeat_interleave(x, repeats, axis=None, name=None):
     """Every slice along axis, repeats times in a row; axis None: of x in a row."""
     if axis is None:
         x, axis = _C.reshape(x, [-1]), 0
-    axis = axis % len(x.shape)
+    axis = check_axis('repeat_interleave', axis, x)
     if isinstance(repeats, _C.Variable):
         # The sums of the repeats say where each slice ends: how many ends lie at or before a place is its slice.
         ends = one('cumsum', {'X': repeats}, {'axis': 0})

@@ -3,7 +3,7 @@ import math as _math
 
 import _trireme as _C
 
-from .._style import one, static_style, unary
+from .._style import check_axis, one, static_style, unary
 
 __all__ = ['abs', 'exp', 'log', 'sqrt', 'rsqrt', 'square', 'tanh', 'sin', 'cos', 'tan', 'asin', 'acos', 'atan', 'sinh',
            'cosh', 'asinh', 'acosh', 'atanh', 'floor', 'ceil', 'round', 'trunc', 'frac', 'reciprocal', 'sign', 'sgn',
@@ -385,7 +385,7 @@ def cumsum(x, axis=None, dtype=None, name=None):
 @static_style
 def diff(x, n=1, axis=-1, prepend=None, append=None, name=None):
     """Each element less the one before it, n times."""
-    axis = axis % len(x.shape)
+    axis = check_axis('diff', axis, x)
     parts = [part for part in (prepend, x, append) if part is not None]
     x = _C.concat(parts, axis) if len(parts) > 1 else x
     for _ in range(n):
@@ -399,7 +399,7 @@ def trapezoid(y, x=None, dx=None, axis=-1, name=None):
     """The area under the points y: at x, or dx apart."""
     if x is not None and dx is not None:
         raise ValueError('trapezoid: give x or dx, not both')
-    axis = axis % len(y.shape)
+    axis = check_axis('trapezoid', axis, y)
     middles = _C.scale(add(_C.slice(y, [axis], [1], [2 ** 31 - 1]), _C.slice(y, [axis], [0], [-1])), 0.5)
     if x is None:
         return _C.reduce('reduce_sum', _C.scale(middles, 1.0 if dx is None else float(dx)), [axis], False, name)
@@ -454,7 +454,7 @@ def outer(x, y, name=None):
 @static_style
 def renorm(x, p, axis, max_norm):
     """Slices along axis, cut to a p-norm of max_norm."""
-    axis = axis % len(x.shape)
+    axis = check_axis('renorm', axis, x)
     others = [i for i in range(len(x.shape)) if i != axis]
     powers = _C.reduce('reduce_sum', one('pow', {'X': abs(x)}, {'factor': float(p)}), others, True, None)
     length = one('pow', {'X': powers}, {'factor': 1.0 / p})

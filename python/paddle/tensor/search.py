@@ -1,7 +1,7 @@
 """Functions of 2.4 that order, find and choose."""
 import _trireme as _C
 
-from .._style import one, static_style
+from .._style import check_axis, one, static_style
 from ..fluid import layers as _layers
 
 __all__ = ['argmax', 'argmin', 'argsort', 'sort', 'topk', 'nonzero', 'where', 'index_select', 'index_sample',
@@ -124,6 +124,6 @@ def bucketize(x, sorted_sequence, out_int32=False, right=False, name=None):
 @static_style
 def kthvalue(x, k, axis=None, keepdim=False, name=None):
     """(the k-th smallest element along axis, where it stood)."""
-    axis = (-1 if axis is None else axis) % len(x.shape)
+    axis = check_axis('kthvalue', -1 if axis is None else axis, x)
     found = [_C.slice(v, [axis], [k - 1], [k]) for v in _sorted(x, axis, False, name, 'kthvalue')]
     return tuple(found if keepdim else [_C.squeeze(v, [axis]) for v in found])

@@ -1,7 +1,7 @@
 """Statistics of 2.4."""
 import _trireme as _C
 
-from .._style import one, static_style
+from .._style import check_axis, one, static_style
 
 __all__ = ['std', 'var', 'numel', 'median', 'quantile']
 
@@ -58,7 +58,7 @@ def _in_order(x, axis):
     """(x sorted along its last dimension, axis, extent), that dimension being axis or all of x in a row."""
     if axis is None:
         x, axis = _C.reshape(x, [-1]), 0
-    axis = axis % len(x.shape)
+    axis = check_axis('median or quantile', axis, x)
     if x.shape[axis] < 0:
         raise ValueError(f'{x.name} has shape {list(x.shape)}: dimension {axis} must be known')
     return _C.apply('argsort', {'X': x}, {'axis': axis}, None, 'sort')['Out'][0], axis, x.shape[axis]

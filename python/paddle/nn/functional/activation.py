@@ -1,7 +1,7 @@
 """Activations of paddle.nn.functional."""
 import _trireme as _C
 
-from ..._style import one, static_style, unary
+from ..._style import check_axis, one, static_style, unary
 
 __all__ = ['celu', 'elu', 'elu_', 'gelu', 'hardshrink', 'hardtanh', 'hardtanh_', 'hardsigmoid', 'hardswish',
            'leaky_relu', 'leaky_relu_', 'log_sigmoid', 'maxout', 'prelu', 'relu', 'relu_', 'relu6', 'selu',
@@ -67,7 +67,7 @@ def leaky_relu(x, negative_slope=0.01, name=None):
 @static_style
 def maxout(x, groups, axis=1, name=None):
     """The largest of every `groups` neighbouring channels."""
-    return one('maxout', {'X': x}, {'groups': groups, 'axis': axis % len(x.shape)}, name)
+    return one('maxout', {'X': x}, {'groups': groups, 'axis': check_axis('maxout', axis, x)}, name)
 
 
 @static_style

@@ -1,7 +1,7 @@
 """Functions of paddle.nn.functional that are of no one kind: dropout, padding, resizing, products."""
 import _trireme as _C
 
-from ..._style import numbers, one, static_style
+from ..._style import check_axis, numbers, one, static_style
 
 __all__ = ['dropout', 'dropout2d', 'dropout3d', 'alpha_dropout', 'label_smooth', 'linear', 'pad', 'zeropad2d',
            'unfold', 'fold', 'interpolate', 'upsample', 'bilinear', 'cosine_similarity', 'class_center_sample']
