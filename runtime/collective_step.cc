@@ -38,7 +38,9 @@ CollectiveStep::CollectiveStep(Group& group, const Plan& plan, int instruction)
   const Node& node = plan.graph.nodes[plan.instructions[instruction].node];
   const ValueInfo* first = node.ins.empty() ? nullptr : &plan.graph.values[node.ins.front()].info;
   Collective what;
-  what.tag = cat("#", instruction, " ", first ? first->name : "before the update");
+  // A sum without a name is that of what each replica's loss averages over.
+  const std::string name = !first ? "before the update" : first->name;
+  what.tag = cat("#", instruction, " ", name.empty() ? "the weight of the loss" : name);
   what.dtype = first ? first->dtype : DType::float32;
   if (kind_ == Exchange::sum) {
     what.kind = to_first_ ? Way::reduce : Way::all_reduce;

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+import time
 
 import numpy as np
 import paddle.distributed
@@ -49,6 +50,8 @@ def end_by(how):
         os.kill(os.getpid(), signal.SIGKILL)
     elif how == 'stop':
         os.kill(os.getpid(), signal.SIGSTOP)
+    elif how == 'sleep':
+        time.sleep(4)  # it lives, and is late
     elif how == 'raise':
         raise ValueError('the data ended')
 

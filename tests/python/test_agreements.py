@@ -111,7 +111,7 @@ def test_gather_along_an_axis():
     found, last = run(lambda x, i: [paddle.gather(x, i, axis=1), paddle.gather(x, i, axis=-1)], x=A,
                       i=np.array([2, 0]))
     assert found.tolist() == last.tolist() == [[2, 0], [5, 3]]
-    with pytest.raises(ValueError, match='axis is 2, but x has 2 dimensions'):
+    with pytest.raises(ValueError, match='axis is 2, but y has 2 dimensions'):
         paddle.gather(fluid.data('y', [2, 3]), fluid.data('j', [1], 'int64'), axis=2)
 
 

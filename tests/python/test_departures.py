@@ -19,7 +19,7 @@ def entries():
     return {heading: re.split(r'^## ', text, flags=re.M)[0] for heading, text in zip(parts[1::2], parts[2::2])}
 
 
-def tests_there_are():
+def names_of_tests():
     found = set()
     for path in glob.glob(os.path.join(ROOT, 'tests', '**', '*.*'), recursive=True):
         if path.endswith('.py') or path.endswith('_test.cc'):
@@ -31,7 +31,7 @@ def tests_there_are():
     return found
 
 
-ENTRIES, THERE = entries(), tests_there_are()
+ENTRIES, THERE = entries(), names_of_tests()
 
 
 @pytest.mark.parametrize('heading', sorted(ENTRIES))

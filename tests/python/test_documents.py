@@ -203,11 +203,13 @@ def test_nccl2_with_one_trainer_trains_on_every_place(places, on_cpus):
     np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
-def test_nccl2_with_two_trainers_says_what_is_missing():
+def test_nccl2_with_two_trainers_meets_them_in_the_startup_program(on_cpus):
+    on_cpus(1)
     loss = default_net()
     in_nccl2_mode('192.168.0.1:6174,192.168.0.2:6174')
-    with pytest.raises(NotImplementedError, match='several processes'):
-        fluid.ParallelExecutor(False, loss_name=loss.name, num_trainers=2, trainer_id=0)
+    one = fluid.ParallelExecutor(False, loss_name=loss.name, num_trainers=2, trainer_id=0)
+    with pytest.raises(RuntimeError, match='have not met.*\n.*startup program'):
+        one.run([loss.name], feed={'features': rows(10)})
 
 
 transpiler = fluid.transpiler

@@ -120,6 +120,15 @@ def test_wrong_uses_are_named(wrong, says):
         wrong(x)
 
 
+def test_hash_gives_as_many_numbers_below_its_size():
+    ids = fluid.data('ids', [None, 2], 'int64')
+    feed = {'ids': np.array([[1, 2], [3, 4], [1, 2]])}
+    found, again = run([L.hash(ids, hash_size=100, num_hash=4), L.hash(ids, hash_size=100, num_hash=2)], feed)
+    assert found.shape == (3, 4, 1) and (found >= 0).all() and (found < 100).all()
+    assert (found[0] == found[2]).all() and (found[0] != found[1]).any()
+    assert (found[:, :2] == again).all() and len(set(found[0, :, 0])) > 1
+
+
 def test_ssd_loss_takes_a_head_over_batches_of_any_size():
     image = fluid.data('image', [None, 3, 16, 16], 'float32')
     places, classes, priors, variances = L.multi_box_head(

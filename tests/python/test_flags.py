@@ -156,7 +156,7 @@ SEEN = {
 # Those that need more than a process of their own: which test sees them.
 SEEN_THERE = {
     'FLAGS_allow_tf32': 'cuda/cuda_nets_test.cc',
-    'FLAGS_collective_limit': 'comm/process_group_test.cc',
+    'FLAGS_collective_limit': 'python/test_ranks_end.py',
     'FLAGS_drop_answers': 'python/test_ps_sync.py',
     'FLAGS_hang_watchdog': 'python/test_ps_ends.py',
     'FLAGS_heartbeat_limit': 'python/test_ps_ends.py',

@@ -52,10 +52,11 @@ def test_trainer_numbers_are_checked(options, text):
         fluid.ParallelExecutor(use_cuda=False, loss_name=toy.loss.name, **options)
 
 
-def test_two_trainers_say_what_is_missing():
+def test_two_trainers_must_have_met():
     toy = Toy()
-    with pytest.raises(NotImplementedError, match='several processes'):
-        fluid.ParallelExecutor(use_cuda=False, loss_name=toy.loss.name, num_trainers=2, trainer_id=1)
+    one_of_two = fluid.ParallelExecutor(use_cuda=False, loss_name=toy.loss.name, num_trainers=2, trainer_id=1)
+    with pytest.raises(RuntimeError, match='have not met.*\n.*startup program'):
+        one_of_two.run([toy.loss.name], feed={'X': batch()})
 
 
 def test_use_cuda_says_that_this_build_has_none():

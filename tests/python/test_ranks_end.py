@@ -29,6 +29,14 @@ def test_a_rank_that_runs_fewer_steps_is_named():
     assert 'rank 1 has left' in job.logs[0] and 'same number of steps' in job.logs[0]
 
 
+def test_an_exchange_has_a_limit_of_its_own():
+    late = {'END_BY': '1,2,sleep'}
+    assert rank_job.job(2, 'compiled', env=late).code == 0
+    job = rank_job.job(2, 'compiled', env={**late, 'FLAGS_collective_limit': '1000'})
+    assert job.code == 1
+    assert 'FLAGS_collective_limit' in job.logs[0] and 'for ranks 1 (at #' in job.logs[0]
+
+
 def test_a_program_for_several_ranks_does_not_train_alone():
     job = rank_job.job(2, 'alone')
     assert job.code == 1
