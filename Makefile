@@ -22,6 +22,8 @@ CTEST_FLAGS := $(if $(FAST),-LE slow)
 # What the tests print: tools/count.py counts from it.
 CTEST_REPORT := --output-junit ctest.xml --test-output-size-passed 1000000
 PYTEST_FLAGS := $(if $(FAST),--ignore-glob='*_slow.py')
+# Files of tests are shared out over processes where pytest-xdist is.
+PYTEST_SHARES = $(shell $(VENV_PYTHON) -c 'import xdist' 2>/dev/null && printf -- '-n %s --dist loadfile' $(JOBS))
 
 .PHONY: help bootstrap build demo test faults bench docs counts lint format tidy clean
 
@@ -67,7 +69,7 @@ test: build
 ifeq ($(SANITIZE),)
 	@if [ -d tests/python ]; then \
 	  echo "$(VENV_PYTHON) -m pytest tests/python"; \
-	  $(VENV_PYTHON) -m pytest -q $(PYTEST_FLAGS) tests/python; \
+	  $(VENV_PYTHON) -m pytest -q $(PYTEST_SHARES) $(PYTEST_FLAGS) tests/python; \
 	else echo "no Python tests yet"; fi
 endif
 

@@ -36,6 +36,7 @@ python3-dev         include  Python.h
 python3-venv        module   ensurepip
 python3-numpy       module   numpy
 python3-pytest      module   pytest
+python3-pytest-xdist module  xdist
 python3-sklearn     module   sklearn
 python3-matplotlib  module   matplotlib
 graphviz            command  dot

@@ -43,18 +43,39 @@ def environment(monkeypatch):
     os.environ.pop('CPU_NUM', None)
 
 
-def pytest_terminal_summary(terminalreporter):
-    """How the recorded cases of the original, and the examples on a device, came out."""
+def _counts():
+    """How the recorded cases of the original, and the examples on a device, came out in this process."""
+    lines = []
     module = sys.modules.get('test_hostgpu')
     if module is not None and module.equal:
-        terminalreporter.write_line(f'hostgpu: {len(module.equal)} of {len(module.CASES)} ways to run the '
-                                    'examples say what they say on the CPU')
+        lines.append(f'hostgpu: {len(module.equal)} of {len(module.CASES)} ways to run the '
+                     'examples say what they say on the CPU')
     module = sys.modules.get('test_transpiled_programs')
     if module is not None and module.counts:
         kinds = ', '.join(f'{module.counts[kind]} {kind}'
                           for kind in ('equal', 'on the page of departures', 'different'))
-        terminalreporter.write_line(f'transpiled programs of the original: {kinds}')
+        lines.append(f'transpiled programs of the original: {kinds}')
     module = sys.modules.get('test_original')
     if module is not None and module.counts:
         kinds = ', '.join(f'{module.counts[kind]} {kind}' for kind in module.replay.KINDS)
-        terminalreporter.write_line(f'cases of the original: {kinds}')
+        lines.append(f'cases of the original: {kinds}')
+    return lines
+
+
+_of_workers = []
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    """Where pytest-xdist shares files out over processes, each gives its counts to the one that prints."""
+    _of_workers.extend(getattr(node, 'workeroutput', {}).get('counts', []))
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, 'workeroutput'):
+        session.config.workeroutput['counts'] = _counts()
+
+
+def pytest_terminal_summary(terminalreporter):
+    for line in _counts() + _of_workers:
+        terminalreporter.write_line(line)

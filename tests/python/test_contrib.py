@@ -67,8 +67,10 @@ def test_ctr_metric_bundle_goes_on_from_step_to_step():
 
 
 def test_tdm_child():
-    tree = np.int32([[0, 0, 0, 1, 2], [0, 1, 0, 3, 4], [0, 1, 0, 5, 6], [10, 2, 1, 0, 0], [11, 2, 1, 0, 0],
-                     [12, 2, 2, 0, 0], [13, 2, 2, 0, 0]])
+    # item, layer, parent, children: node 1 has the leaves 3 and 4, node 2 has 5 and 6
+    nodes = [(0, 0, 0), (0, 1, 0, 3, 4), (0, 1, 0, 5, 6), (20, 2, 1), (21, 2, 1), (22, 2, 2), (23, 2, 2)]
+    tree = np.int32([node + (0,) * (5 - len(node)) for node in nodes])
+    tree[0, 3:] = 1, 2
     attr = fluid.ParamAttr(initializer=fluid.initializer.NumpyArrayInitializer(tree))
     children, leaves = run(lambda: layers.tdm_child(data('x', 1, 'int32'), 7, 2, attr),
                            {'x': np.int32([[1], [2], [0], [3]])})

@@ -134,20 +134,19 @@ class OperatorFactory:
             raise ValueError(f'there is no operator {t!r} in the op table')
         return create_op_creation_method(OpProto(_C.op_row(t)))
 
-    def get_op_input_names(self, type):
-        return [name for name, _ in self.get_op_info(type).inputs]
 
-    def get_op_inputs(self, type):
-        return self.get_op_info(type).inputs
+def _question(part, names_alone):
+    """What an operator's row says of its inputs, outputs or attrs; names_alone: without whether there may be several."""
+    def ask(self, type):
+        said = getattr(self.get_op_info(type), part)
+        return [name for name, _ in said] if names_alone else said
+    return ask
 
-    def get_op_output_names(self, type):
-        return [name for name, _ in self.get_op_info(type).outputs]
 
-    def get_op_outputs(self, type):
-        return self.get_op_info(type).outputs
-
-    def get_op_attr_names(self, type):
-        return self.get_op_info(type).attrs
-
+OperatorFactory.get_op_inputs = _question('inputs', False)
+OperatorFactory.get_op_input_names = _question('inputs', True)
+OperatorFactory.get_op_outputs = _question('outputs', False)
+OperatorFactory.get_op_output_names = _question('outputs', True)
+OperatorFactory.get_op_attr_names = _question('attrs', False)
 
 Operator = OperatorFactory()

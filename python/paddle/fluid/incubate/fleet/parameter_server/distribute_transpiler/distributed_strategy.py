@@ -49,12 +49,12 @@ class DistributedStrategy:
         return self._trainer_runtime_config
 
     def set_trainer_runtime_config(self, config):
-        if isinstance(config, TrainerRuntimeConfig):
-            self._trainer_runtime_config = config
-        elif isinstance(config, dict):
+        if not isinstance(config, (dict, TrainerRuntimeConfig)):
+            raise TypeError(f'config must be a dict or a TrainerRuntimeConfig, got {type(config).__name__}')
+        if isinstance(config, dict):
             self._trainer_runtime_config.runtime_configs.update(config)
         else:
-            raise TypeError(f'config must be a dict or a TrainerRuntimeConfig, got {type(config).__name__}')
+            self._trainer_runtime_config = config
 
     def get_server_runtime_config(self):
         return self._server_runtime_config
