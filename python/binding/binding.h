@@ -120,6 +120,7 @@ void bind_names(py::module_& m);
 void bind_guards(py::module_& m);
 void bind_backward(py::module_& m);
 void bind_executor(py::module_& m);
+void bind_repeated_run(py::module_& m);
 void bind_compiled_program(py::module_& m);
 void bind_compiled_file(py::module_& m);
 void bind_flags(py::module_& m);

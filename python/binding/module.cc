@@ -24,6 +24,7 @@ PYBIND11_MODULE(_trireme, m) {
   bind_guards(m);
   bind_backward(m);
   bind_executor(m);
+  bind_repeated_run(m);
   bind_compiled_program(m);
   bind_compiled_file(m);
   bind_flags(m);

@@ -110,6 +110,11 @@ class CompiledProgram:
         return self._predictor is not None
 
     @property
+    def _is_plain(self):
+        """Whether a run needs nothing but the engine."""
+        return not (self._is_inference or self._from_environment or self._share_vars_from)
+
+    @property
     def _is_data_parallel(self):
         return self._engine.is_data_parallel
 

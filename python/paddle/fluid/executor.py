@@ -211,11 +211,13 @@ class Executor:
         self._engine = _C.Executor(self.place)
         self._closed = False
         self._io_of = (None, 0, False, [])  # of the program that ran last: see _program_io
+        self._calls = _C.KnownCalls(self._engine)
 
     def close(self):
         """Releases what the executor holds; later runs are refused. May be called again."""
         if not self._closed:
             self._engine.close()
+            self._calls.forget()
             self._closed = True
 
     def check_passes(self, program=None, feed=None, scope=None, tolerance=0.0):
@@ -288,8 +290,15 @@ class Executor:
             _write_scheduled_rate(program, scope)
         prune = use_prune or has_optimizers
         if compiled is not None:
-            return compiled._run(self, feed, names, scope, return_numpy, return_merged, prune)
-        return self._engine.run(program, feed, names, scope, return_numpy, prune, prune)
+            results = compiled._run(self, feed, names, scope, return_numpy, return_merged, prune)
+        else:
+            results = self._engine.run(program, feed, names, scope, return_numpy, prune, prune)
+        # What a call like this one would find again: it goes straight to the engine (repeated_run.cc).
+        if scope is None and return_numpy and return_merged and not (prune or reads or has_feed_or_fetch_ops):
+            if type(feed) is dict and type(fetch_list) is list and (compiled is None or compiled._is_plain):
+                self._calls.remember(compiled or program, program, fetch_list, names,
+                                     compiled and compiled._engine)
+        return results
 
     def train_from_dataset(self, program=None, dataset=None, scope=None, thread=0, debug=False,
                            fetch_list=None, fetch_info=None, print_period=100, fetch_handler=None):
