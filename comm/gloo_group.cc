@@ -27,6 +27,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <stdexcept>
 #include <thread>
 
 #include "comm/combine.h"
@@ -149,7 +150,9 @@ class Link {
       context->setTimeout(std::chrono::hours{24 * 365});
       context_ = std::move(context);
       sockets_->hold();
-      promise(sockets_->count() + 1 == static_cast<size_t>(size()), "a connection to every rank");
+      if (sockets_->count() + 1 != static_cast<size_t>(size())) {
+        throw std::runtime_error("a connection was closed at once");
+      }
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
@@ -161,7 +164,8 @@ class Link {
     driver_ = std::thread([this] { drive(); });
   }
 
-  // A rank that failed while others still connect cuts their connections, and says why besides.
+  // A rank that failed while others still connect, or as soon as it was connected itself, cuts their
+  // connections, and says why besides.
   std::string cause_of_others() {
     constexpr std::chrono::milliseconds kLook{20};
     constexpr int kLooks = 100;
