@@ -79,7 +79,7 @@ faults: build
 
 bench: build
 	cmake --build --preset $(PRESET) --parallel $(JOBS) --target bench
-	@set -e; for program in $(if $(QUICK),bench/compare.py,bench/*.py); do \
+	@set -e; for program in $(if $(QUICK),bench/compare.py,$(filter-out bench/before.py,$(wildcard bench/*.py))); do \
 	  echo "== $$program"; $(VENV_PYTHON) "$$program" $(if $(QUICK),--quick); \
 	done
 

@@ -1,9 +1,10 @@
 """One training step through paddle.fluid; one JSON line. The models of bench/workloads.cc.
 
-fluid_step.py NAME [--reps N] [--secs S] [--batches N] [--places N] [--shards N]
+fluid_step.py NAME [--reps N] [--secs S] [--batches N] [--way WAY] [--places N] [--shards N]
 
-The same script runs in Trireme and in the original: Python 2.7 and 3, names of fluid 1.8. With
---places a step goes through CompiledProgram; --shards is Trireme's BuildStrategy.virtual_shards.
+The same script runs in Trireme and in the original: Python 2.7 and 3, names of fluid 1.8. The way is
+the program itself, a CompiledProgram of it, or one with_data_parallel, which more than one of --places
+takes anyway; --shards is Trireme's BuildStrategy.virtual_shards.
 """
 
 import os
@@ -171,6 +172,7 @@ MODELS = dict((model.__name__, model) for model in (
 
 def main():
     parser = clock.arguments()
+    parser.add_argument('--way', choices=['program', 'compiled', 'parallel'], default='program')
     parser.add_argument('--places', type=int, default=1)
     parser.add_argument('--shards', type=int, default=0)
     args = parser.parse_args()
@@ -182,11 +184,13 @@ def main():
     exe = fluid.Executor(fluid.CPUPlace())
     exe.run(fluid.default_startup_program())
     program = fluid.default_main_program()
-    if args.places > 1 or args.shards:
+    if args.way == 'compiled':
+        program = fluid.CompiledProgram(program)
+    if args.places > 1 or args.shards or args.way == 'parallel':
         strategy = fluid.BuildStrategy()
         if args.shards:
             strategy.virtual_shards = args.shards
-        program = fluid.CompiledProgram(program).with_data_parallel(
+        program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
             loss_name=loss.name, build_strategy=strategy, places=fluid.cpu_places(args.places))
 
     def step():
