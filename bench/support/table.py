@@ -1,7 +1,8 @@
 """Training steps of the engine and of every peer that is here, side by side, as one table.
 
 Fresh processes of each side take turns, on the same cores; the best pass of each is compared and
-every pass is printed. The ratio is to the best of all peers; one that fails does not end the rest.
+every pass is printed. The ratio is to the best of all peers; one that fails does not end the rest,
+one that is far behind another is not measured again.
 Before each pass the round trip between the cores is taken: where the host moves them apart, all
 sides take longer. Memory is the largest resident set of a process of its own, Python on all sides,
 without the settings that make a peer fast and large.
@@ -12,6 +13,9 @@ from typing import NamedTuple
 from peers import WINOGRAD, find_peers
 from turns import (arguments, best, cores_apart, engine, environment, parse, passes, print_machine,
                    run, turns)
+
+
+BEHIND = 1.4  # a peer that is so many times slower than the best is measured once
 
 
 class Side(NamedTuple):
@@ -48,7 +52,7 @@ def measure(name, args, sides):
     apart = []
     found, failed = turns({label: once(side, side.tuned, args.reps, args.secs)
                            for label, side in sides.items()},
-                          args.passes, lambda: apart.append(cores_apart(args)))
+                          args.passes, lambda: apart.append(cores_apart(args)), BEHIND)
     lean, _ = turns({label: once(sides[label], sides[label].lean, 1, 0) for label in found
                      if not sides[label].in_cpp}, 0 if args.quick else 1)
     memory = {label: records[0]['peak_rss_mb'] for label, records in lean.items() if records}

@@ -90,14 +90,16 @@ def run(command, environment, timeout=600, count=None):
     return last_line(start(command, environment, cores()[:count]), timeout)
 
 
-def turns(sides, count, before=lambda: None):
+def turns(sides, count, before=lambda: None, behind=None):
     """The records of every side, taken in turns, and why some have none. A side is a function; of
-    the engine's, whose names begin with `trireme`, a failure ends the benchmark."""
-    found, failed = {side: [] for side in sides}, {}
+    the engine's, whose names begin with `trireme`, a failure ends the benchmark. A peer's side whose
+    best pass is so many times the best of all peers' (`behind`) takes no further part: it cannot be
+    the one that the engine is compared with."""
+    found, failed, out = {side: [] for side in sides}, {}, set()
     for _ in range(count):
         before()
         for side, once in sides.items():
-            if side in failed:
+            if side in failed or side in out:
                 continue
             try:
                 found[side].append(once())
@@ -106,6 +108,9 @@ def turns(sides, count, before=lambda: None):
                     raise
                 failed[side] = problem.why
                 del found[side]
+        theirs = {side: best(records) for side, records in found.items() if not side.startswith('trireme')}
+        if behind and theirs:
+            out = {side for side, ms in theirs.items() if ms > behind * min(theirs.values())}
     return found, failed
 
 
