@@ -151,9 +151,11 @@ bool OpSchema::twice_differentiable() const {
 }
 
 std::vector<OpSpec> OpSchema::make_grad(GradMaker& maker) const {
+  // A rule may have something for inputs without a derivative, too: data_norm's statistics.
   bool wanted = false;
   for (const SlotSpec& slot : inputs_) {
-    wanted = wanted || (!slot.no_grad && !maker.in_grad(slot.name).empty());
+    const bool may_have = grad_rule_ || !slot.no_grad;
+    wanted = wanted || (may_have && !maker.in_grad(slot.name).empty());
   }
   if (!wanted || !differentiable()) return {};
   if (grad_rule_) {

@@ -78,8 +78,9 @@ BoundKernel data_norm(const KernelSite& site) {
   });
 }
 
-// The "gradients" of the statistics are what this batch adds to them; they also decay by
-// summary_decay_rate and take it in.
+// The "gradients" of the statistics are what this batch adds to them; the optimizer does with them
+// what it does. The op writes the statistics as they are: the original's kernel for CPUs does so,
+// too.
 template <class T>
 BoundKernel data_norm_grad(const KernelSite& site) {
   const int x_at = site.position("X"), dy_at = site.position("Y@GRAD"),
@@ -93,7 +94,6 @@ BoundKernel data_norm_grad(const KernelSite& site) {
                          site.out_position("BatchSquareSum")};
   const int old_at[] = {site.position("BatchSize"), site.position("BatchSum"),
                         site.position("BatchSquareSum")};
-  const auto decay = static_cast<T>(site.attr<float>("summary_decay_rate"));
   const auto epsilon = static_cast<T>(site.attr<float>("epsilon"));
   const bool shifts = site.attr<bool>("enable_scale_and_shift");
   return BoundKernel([=, slots = DataNormSlots(site)](const KernelArgs& k) {
@@ -127,9 +127,7 @@ BoundKernel data_norm_grad(const KernelSite& site) {
       const T added[] = {count, sum, square};
       for (int i = 0; i < 3; ++i) {
         if (k.has_out(added_at[i])) k.out<T>(added_at[i])[j] = added[i];
-        if (k.has_out(kept_at[i])) {
-          k.out<T>(kept_at[i])[j] = k.in<T>(old_at[i])[j] * decay + added[i];
-        }
+        if (k.has_out(kept_at[i])) k.out<T>(kept_at[i])[j] = k.in<T>(old_at[i])[j];
       }
       if (k.has_out(dscale_at)) k.out<T>(dscale_at)[j] = dweight;
       if (k.has_out(dbias_at)) k.out<T>(dbias_at)[j] = dbias;
@@ -140,7 +138,8 @@ BoundKernel data_norm_grad(const KernelSite& site) {
 void add_attributes(OpSchema& row) {
   row.attr("epsilon", 1e-4f, "what every element adds to the square sum beside its own square")
       .attr("slot_dim", -1, "columns of a slot; not positive: no slots")
-      .attr("summary_decay_rate", 0.9999999f, "what the statistics keep of themselves in a step")
+      .attr("summary_decay_rate", 0.9999999f,
+            "accepted; changes nothing: the optimizer alone moves the statistics")
       .attr("enable_scale_and_shift", false, "multiply by scale_w and add bias")
       .attr("data_layout", "NCHW", "accepted; changes no result")
       .attr("sync_stats", false, "statistics over all devices; one device changes nothing");
@@ -204,7 +203,7 @@ void register_data_norm(Registry& ops) {
       });
 
   OpSchema& grad = ops.op("data_norm_grad")
-                       .doc("The gradient of data_norm, and the statistics with this batch in them")
+                       .doc("The gradient of data_norm, and what this batch adds to the statistics")
                        .in("X", "[batch, columns]")
                        .in("Y@GRAD", "gradient of Y")
                        .in_optional("scale_w", "[columns]")
@@ -212,7 +211,7 @@ void register_data_norm(Registry& ops) {
                        .in("Scales", "[columns]")
                        .in("Means", "[columns]");
   for (const std::string slot : kStatistics) grad.in(slot, "[columns]: as it was");
-  for (const std::string slot : kStatistics) grad.out_optional(slot, "the variable, updated");
+  for (const std::string slot : kStatistics) grad.out_optional(slot, "the variable, as it was");
   for (const char* slot : {"X@GRAD", "BatchSize@GRAD", "BatchSum@GRAD", "BatchSquareSum@GRAD",
                            "scale_w@GRAD", "bias@GRAD"}) {
     grad.out_optional(slot, "a gradient");

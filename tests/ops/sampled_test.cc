@@ -72,7 +72,7 @@ TEST(DataNorm, ASlotThatBeginsWithZeroStaysZero) {
   EXPECT_THAT(error_of([&] { run_op(call); }), HasSubstr("slot_dim is 3 but X has 2 columns"));
 }
 
-TEST(DataNorm, TheGradientAddsTheBatchToTheStatistics) {
+TEST(DataNorm, TheGradientsOfTheStatisticsAreWhatTheBatchAdds) {
   ScopeRunner runner;
   runner.set("x", doubles({2, 1}, {1, 3}));
   runner.set("dy", doubles({2, 1}, {1, 2}));
@@ -93,13 +93,18 @@ TEST(DataNorm, TheGradientAddsTheBatchToTheStatistics) {
               {"BatchSize", "size"},
               {"BatchSum", "sum"},
               {"BatchSquareSum", "square"},
-              {"BatchSum@GRAD", "dsum"}},
+              {"BatchSize@GRAD", "dsize"},
+              {"BatchSum@GRAD", "dsum"},
+              {"BatchSquareSum@GRAD", "dsquare"}},
              {{"summary_decay_rate", 0.5f}, {"epsilon", 0.25f}});
   EXPECT_THAT(numbers(runner.tensor("dx")), ElementsAre(0.5, 1));
+  EXPECT_THAT(numbers(runner.tensor("dsize")), ElementsAre(2));
   EXPECT_THAT(numbers(runner.tensor("dsum")), ElementsAre(4));
-  EXPECT_THAT(numbers(runner.tensor("size")), ElementsAre(4));          // 4 / 2 + 2
-  EXPECT_THAT(numbers(runner.tensor("sum")), ElementsAre(6));           // 4 / 2 + 4
-  EXPECT_THAT(numbers(runner.tensor("square")), ElementsAre(8 + 4.5));  // 16 / 2 + 0 + 4 + 2 / 4
+  EXPECT_THAT(numbers(runner.tensor("dsquare")), ElementsAre(4.5));  // 0 + 4 + 2 / 4
+  // The optimizer alone moves them, whatever summary_decay_rate says, as in the original on CPUs.
+  EXPECT_THAT(numbers(runner.tensor("size")), ElementsAre(4));
+  EXPECT_THAT(numbers(runner.tensor("sum")), ElementsAre(4));
+  EXPECT_THAT(numbers(runner.tensor("square")), ElementsAre(16));
 }
 
 TEST(Im2Sequence, EveryWindowIsARow) {

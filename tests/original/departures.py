@@ -76,10 +76,7 @@ DEPARTURES.update(CONTRADICTIONS)
 NOT_BUILT = frozenset()
 
 # case -> what is wrong with ours
-KNOWN_DEFECTS = {
-    'data_norm_trained': 'the statistics take a batch in and are also moved by the optimizer; the original moves '
-                         'them by the optimizer alone on CPU, which makes them smaller and smaller',
-}
+KNOWN_DEFECTS = {}
 
 # case -> (what a difference may also be, reason)
 _KEYS = 'a bias added to every key: its gradient is 0 but for rounding'

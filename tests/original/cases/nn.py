@@ -264,6 +264,13 @@ def data_norm_trained(c):
 
 
 @case
+def data_norm_trained_first(c):
+    """Of data that needs no gradient the statistics move all the same."""
+    hidden = L.data_norm(c.x([4, 3], grad=False), summary_decay_rate=0.5)
+    return c.train(L.reduce_mean(L.square(L.fc(hidden, 1))))
+
+
+@case
 def lrn(c):
     return L.lrn(c.x([2, 6, 3, 3]))
 
