@@ -120,6 +120,17 @@ std::vector<FlagRow> flag_rows() {
        "leaving: fail (the job ends and names it) or shrink (the others go on)."},
       {"heartbeat_limit", whole(10), honoured,
        "Trireme's own: seconds without a beat after which a trainer is taken for dead.", 3},
+      {"server_snapshot", text(""), honoured,
+       "Trireme's own: the directory where a parameter server keeps a snapshot of what it has, and "
+       "from which it goes on when it is started again; empty is none."},
+      {"server_snapshot_seconds", whole(5), honoured,
+       "Trireme's own: seconds between two snapshots of a parameter server; more where writing one "
+       "takes long, fewer where much has come since.",
+       0},
+      {"server_return_limit", whole(60), honoured,
+       "Trireme's own: seconds that trainers wait for a parameter server with snapshots to come "
+       "again.",
+       1},
       {"hang_watchdog", whole(30), honoured,
        "Trireme's own: seconds a trainer waits at a parameter server before that says who waits "
        "for whom; 0 is never.",

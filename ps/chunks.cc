@@ -60,6 +60,9 @@ void fill_head(const PsMessage& message, ps::Head& head) {
   head.set_name(message.name);
   head.set_error(message.error);
   head.set_path(message.path);
+  head.set_keeps(message.keeps);
+  head.set_kept(message.kept);
+  head.set_after(message.after);
   if (message.value.kind() != Kind::dense && message.value.kind() != Kind::rows) return;
   const bool dense = message.value.kind() == Kind::dense;
   const Tensor& tensor = dense ? message.value.tensor() : message.value.rows().value;
@@ -77,7 +80,7 @@ void fill_head(const PsMessage& message, ps::Head& head) {
 }
 
 void take_head(const ps::Head& head, PsMessage& message) {
-  if (head.kind() < 0 || head.kind() > static_cast<int32_t>(PsMessage::Kind::leave)) {
+  if (head.kind() < 0 || head.kind() > static_cast<int32_t>(PsMessage::Kind::hello)) {
     refuse_message(cat("kind ", head.kind()));
   }
   for (const std::string* text : {&head.name(), &head.path()}) {
@@ -90,6 +93,9 @@ void take_head(const ps::Head& head, PsMessage& message) {
   message.name = head.name();
   message.error = head.error();
   message.path = head.path();
+  message.keeps = head.keeps();
+  message.kept = head.kept();
+  message.after = head.after();
   if (head.holds() == 0) return message.value.clear();
   const std::optional<DType> dtype = dtype_from_wire(head.dtype());
   if (!dtype) refuse_message(cat("element type ", head.dtype()));

@@ -11,6 +11,7 @@
 #include "core/warning.h"
 #include "ops/remote/remote_calls.h"
 #include "ps/geo.h"
+#include "ps/sent.h"
 #include "ps/transport.h"
 
 namespace trireme {
@@ -21,14 +22,18 @@ using MessageKind = PsMessage::Kind;
 
 // A server that has answered before and cannot be reached for so long is taken for dead.
 constexpr std::chrono::seconds kServerGone{3};
-// A broken connection is made again at once; after so long there are pauses.
-constexpr std::chrono::milliseconds kFirstTries{20}, kPause{50};
+// A broken connection is made again at once; after so long there are pauses, and they grow.
+constexpr std::chrono::milliseconds kFirstTries{20}, kPause{50}, kLongestPause{500};
 constexpr size_t kAtOnce = 64;  // requests without an answer
 constexpr std::chrono::milliseconds kLeaveLimit{2000};
 constexpr size_t kMostSaid = 2000;  // bytes of a failure
 
 std::chrono::milliseconds call_limit() {
   return std::chrono::milliseconds(std::get<int64_t>(get_flag("rpc_deadline")));
+}
+
+std::chrono::seconds return_limit() {
+  return std::chrono::seconds(std::get<int64_t>(get_flag("server_return_limit")));
 }
 
 // Throws a share of answers away, as a broken connection does: the request is sent again.
@@ -97,12 +102,15 @@ void keep_answer(Variable& answer, Variable& to) {
 struct Peer {
   std::mutex mutex;  // of one ask() at a time
   std::unique_ptr<PsChannel> channel;
-  uint64_t sequence = 0;
+  uint64_t sequence = 0, after = 0, last_answered = 0;  // of requests that change the server
   std::atomic<bool> met = false;
+  Sent done;                     // what it would have to be told again
+  bool in_doubt = false;         // the connection has broken since: is it the process that it was?
   std::vector<PsMessage> asked;  // of this ask(): requests,
   std::vector<ServerAsk*> asks;  // ... what they came from,
   size_t sent = 0, answered = 0;
   Clock::time_point broken{};  // since when it cannot be reached
+  std::chrono::milliseconds pause = kPause;
 };
 
 using Peers = std::map<std::string, std::shared_ptr<Peer>>;  // in one order everywhere: no deadlock
@@ -123,6 +131,7 @@ class PsClient final : public ServerCalls {
       peer->asks.clear();
       peer->sent = peer->answered = 0;
       peer->broken = {};
+      peer->pause = kPause;
     }
     for (ServerAsk& each : asks) {
       Peer& peer = *peers.at(*each.endpoint);
@@ -132,7 +141,10 @@ class PsClient final : public ServerCalls {
     try {
       exchange(peers);
     } catch (...) {  // answers that are on their way are nobody's
-      for (const auto& [endpoint, peer] : peers) peer->channel->drop();
+      for (const auto& [endpoint, peer] : peers) {
+        peer->channel->drop();
+        peer->after = peer->last_answered;
+      }
       throw;
     }
     for (const auto& [endpoint, peer] : peers) peer->asked.clear();
@@ -147,15 +159,13 @@ class PsClient final : public ServerCalls {
     for (const auto& [endpoint, peer] : peers) {
       if (!peer->met) continue;
       try {
-        std::string why;
         PsMessage bye;
         bye.kind = MessageKind::leave;
         bye.trainer = trainer_;
         bye.incarnation = incarnation_;
         bye.name = "leaving";
         bye.error = failure.substr(0, kMostSaid);
-        // One that cannot be reached has ended already: nobody is left to tell.
-        peer->channel->tell(bye, kLeaveLimit, &why);
+        say_goodbye(*peer, bye);
       } catch (const std::exception& error) {
         warn(cat("leaving ", endpoint, ": ", error.what()));
       }
@@ -173,12 +183,25 @@ class PsClient final : public ServerCalls {
   }
 
  private:
+  // One that cannot be reached has ended already, and nobody is left to tell; unless it is one that
+  // comes again.
+  static void say_goodbye(Peer& peer, const PsMessage& bye) {
+    const Clock::time_point late = Clock::now() + return_limit();
+    std::string why;
+    while (!peer.channel->tell(bye, kLeaveLimit, &why)) {
+      if (!peer.done.server_keeps() || Clock::now() >= late) return;
+      std::this_thread::sleep_for(kLongestPause);
+      peer.done.tell_again(bye.trainer, bye.incarnation, &why);
+    }
+  }
+
   std::shared_ptr<Peer> peer_at(const std::string& endpoint) {
     const std::lock_guard lock(mutex_);
     std::shared_ptr<Peer>& peer = peers_[endpoint];
     if (!peer) {
       peer = std::make_shared<Peer>();
       peer->channel = make_ps_channel(endpoint);
+      peer->done.be_at(endpoint);
     }
     return peer;
   }
@@ -188,7 +211,8 @@ class PsClient final : public ServerCalls {
     made.kind = kind_of(ask.what);
     made.trainer = trainer_;
     made.incarnation = incarnation_;
-    made.sequence = ++peer.sequence;
+    made.after = peer.after;
+    if (changes_server(made.kind)) peer.after = made.sequence = ++peer.sequence;
     made.name = name_of(ask);
     made.path = ask.path;
     made.value = ask.value;
@@ -199,12 +223,28 @@ class PsClient final : public ServerCalls {
   void exchange(const Peers& peers) {
     for (bool left = true; left;) {
       left = false;
-      for (const auto& [endpoint, peer] : peers) send_some(endpoint, *peer);
+      // Whom to tell again may wait for others, which may wait for what goes to the rest.
+      for (const auto& [endpoint, peer] : peers) {
+        if (!peer->in_doubt) send_some(endpoint, *peer);
+      }
+      for (const auto& [endpoint, peer] : peers) {
+        if (peer->in_doubt && still_there(endpoint, *peer)) send_some(endpoint, *peer);
+      }
       for (const auto& [endpoint, peer] : peers) {
         receive_sent(endpoint, *peer);
         left = left || peer->answered < peer->asked.size();
       }
     }
+  }
+
+  bool still_there(const std::string& endpoint, Peer& peer) {
+    std::string why;
+    if (peer.done.server_keeps() && !peer.done.tell_again(trainer_, incarnation_, &why)) {
+      come_again(endpoint, peer, why);
+      return false;
+    }
+    peer.in_doubt = false;
+    return true;
   }
 
   // Few at a time: a server that cannot get rid of its answers takes no more requests.
@@ -229,6 +269,9 @@ class PsClient final : public ServerCalls {
         return come_again(endpoint, peer, "its answer was thrown away (FLAGS_drop_answers)");
       }
       peer.broken = {};
+      peer.pause = kPause;
+      peer.last_answered = std::max(peer.last_answered, peer.asked[peer.answered].sequence);
+      peer.done.take(peer.asked[peer.answered], answer);
       if (ask.into) keep_answer(answer.value, *ask.into);
       ++peer.answered;
     }
@@ -236,18 +279,28 @@ class PsClient final : public ServerCalls {
 
   void meet(Peer& peer) {
     if (peer.met) return;
-    peer.channel->stay(trainer_, incarnation_);
+    peer.channel->stay(trainer_, incarnation_,
+                       [sent = &peer.done, trainer = trainer_.load(), own = incarnation_.load()] {
+                         std::string why;
+                         try {  // where it cannot be, those who ask are told why
+                           if (sent->server_keeps()) sent->tell_again(trainer, own, &why);
+                         } catch (const std::exception&) {
+                         }
+                       });
     peer.met = true;
   }
 
   // What has no answer is sent again, unless it was tried for long.
   void come_again(const std::string& endpoint, Peer& peer, const std::string& why) {
     peer.sent = peer.answered;
-    const std::chrono::milliseconds limit = call_limit();
+    peer.in_doubt = true;
+    const std::chrono::milliseconds limit =
+        peer.done.server_keeps() ? std::chrono::milliseconds(return_limit()) : call_limit();
     const Clock::time_point now = Clock::now();
     if (peer.broken == Clock::time_point{}) peer.broken = now;
     const auto tried = now - peer.broken;
-    if ((peer.met && tried > kServerGone) || (limit.count() > 0 && tried > limit)) {
+    const bool gone = peer.met && !peer.done.server_keeps() && tried > kServerGone;
+    if (gone || (limit.count() > 0 && tried > limit)) {
       throw Error(
           ErrorKind::unavailable,
           cat("server ", endpoint, " cannot be reached for ", peer.asked[peer.answered].name,
@@ -255,7 +308,9 @@ class PsClient final : public ServerCalls {
               " ms: ", why))
           .fix("see why that process ended, and start the job again");
     }
-    if (tried > kFirstTries) std::this_thread::sleep_for(kPause);
+    if (tried <= kFirstTries) return;
+    std::this_thread::sleep_for(peer.pause);
+    peer.pause = std::min(peer.pause * 2, kLongestPause);
   }
 
   std::mutex mutex_;  // of peers_

@@ -23,6 +23,7 @@ namespace {
 constexpr const char* kTokenKey = "trireme-token";
 constexpr int kKeepAliveMs = 10000;  // without a word for so long, a server is asked for one
 constexpr std::chrono::seconds kBeat{1};
+constexpr std::chrono::milliseconds kComesBack{200};  // before a broken connection is made again
 
 // A server's address is part of it: a proof for one server is none for another.
 std::string proof_for(const std::string& endpoint) { return token_proof("server " + endpoint); }
@@ -70,9 +71,11 @@ class GrpcChannel final : public PsChannel {
     return true;
   }
 
-  void stay(int trainer, uint64_t incarnation) override {
+  void stay(int trainer, uint64_t incarnation, std::function<void()> again) override {
     if (beats_.joinable()) return;
-    beats_ = std::thread([this, trainer, incarnation] { beat(trainer, incarnation); });
+    beats_ = std::thread([this, trainer, incarnation, again = std::move(again)] {
+      beat(trainer, incarnation, again);
+    });
   }
 
  private:
@@ -123,6 +126,8 @@ class GrpcChannel final : public PsChannel {
     grpc::ChannelArguments arguments;
     arguments.SetInt("grpc.enable_http_proxy", 0);  // servers are reached by their own address
     arguments.SetInt("grpc.max_reconnect_backoff_ms", 500);
+    // Else a server that comes again is found only after seconds: each try asks for its address.
+    arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 100);
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepAliveMs);
     const auto silent = static_cast<int>(std::get<int64_t>(get_flag("heartbeat_limit"))) * 1000;
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, silent);
@@ -133,7 +138,7 @@ class GrpcChannel final : public PsChannel {
   }
 
   // A new stream where the old one broke: the server may have started again.
-  void beat(int trainer, uint64_t incarnation) {
+  void beat(int trainer, uint64_t incarnation, const std::function<void()>& again) {
     ps::Chunk beat, answer;
     beat.mutable_head()->set_trainer(trainer);
     beat.mutable_head()->set_incarnation(incarnation);
@@ -157,7 +162,11 @@ class GrpcChannel final : public PsChannel {
       stream->Finish();
       lock.lock();
       staying_ = nullptr;
-      wake_.wait_for(lock, kBeat, [&] { return ends_; });
+      wake_.wait_for(lock, kComesBack, [&] { return ends_; });
+      if (ends_) break;
+      lock.unlock();
+      again();
+      lock.lock();
     }
   }
 

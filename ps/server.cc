@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 #include "core/flags.h"
 #include "core/tensor_stream.h"
@@ -21,6 +22,11 @@ constexpr std::chrono::seconds kComesAgain{2};
 // After a failure trainers that still ask are told about it.
 constexpr std::chrono::seconds kLastWords{5};
 constexpr std::chrono::seconds kLook{5};  // how often it is seen who waits
+// Trainers keep what they have sent since a server's last snapshot. It writes the next one at the
+// latest when that is so much, or so many times what it writes; and else so rarely that writing
+// takes a twentieth of the time.
+constexpr uint64_t kMostSince = uint64_t{256} << 20;
+constexpr int kTimesWritten = 4, kRarely = 20;
 
 std::chrono::milliseconds deadline() {
   const std::chrono::milliseconds limit(std::get<int64_t>(get_flag("rpc_deadline")));
@@ -51,9 +57,9 @@ std::map<std::string, int> numbered(const ServerNames& pairs) {
   return numbers;
 }
 
-bool counts_once(MessageKind kind) {
-  return kind == MessageKind::push || kind == MessageKind::notify ||
-         kind == MessageKind::send_barrier || kind == MessageKind::fetch_barrier;
+uint64_t bytes_in(const Variable& value) {
+  if (value.kind() == Kind::dense) return value.tensor().byte_size();
+  return value.kind() == Kind::rows ? value.rows().value.byte_size() : 0;
 }
 
 }  // namespace
@@ -70,8 +76,89 @@ PsServer::PsServer(const Program& program, Scope& scope)
   if (policy != "fail" && policy != "shrink") {
     throw Error(cat("FLAGS_lost_trainer is ", policy)).fix("choose fail or shrink");
   }
+  go_on_or_begin();
+}
+
+PsServer::~PsServer() {
+  std::error_code gone;
+  if (keeps()) std::filesystem::remove(snapshot_, gone);
+}
+
+void PsServer::go_on_or_begin() {
+  const auto directory = std::get<std::string>(get_flag("server_snapshot"));
+  const auto endpoint = serve_.attr<std::string>("endpoint");
+  if (!directory.empty()) {
+    std::string file = endpoint;
+    std::ranges::replace(file, ':', '_');
+    snapshot_ = cat(directory, "/server_", file);
+    for (const int index : serve_.attr<BlockRefs>("optimize_blocks").indices) {
+      std::set<std::string> read;
+      for (const Op* op : program_.block(index).ops()) {
+        for (const std::string& name : op->input_names()) {
+          if (!passing_.contains(name)) read.insert(name);
+        }
+        for (const std::string& name : op->output_names()) {
+          if (!read.contains(name)) passing_.insert(name);
+        }
+      }
+    }
+  }
+  PsProgress progress;
+  if (keeps() && read_snapshot(snapshot_, endpoint, progress, scope_)) {
+    for (const auto& [number, was] : progress.trainers) {
+      trainers_[number] = {.incarnation = was.incarnation,
+                           .sequence = was.sequence,
+                           .kept = was.sequence,
+                           .left = was.left};
+      if (!was.left) beat(number, false);  // it has the usual time to come again
+    }
+    phase_ = progress.sends ? Phase::send : Phase::get;
+    came_ = progress.came;
+    round_ = progress.round;
+    scope_.step() = progress.step;
+    goes_on_ = true;
+    warn(cat("server ", endpoint, " goes on from its snapshot of step ", progress.step));
+    kept_at_ = Clock::now();
+    return;
+  }
   const int schedule = serve_.attr<int32_t>("lr_decay_block_id");
   if (!sync_ && schedule >= 0) run_block(schedule);
+  if (keeps()) keep();
+}
+
+// Between two steps what trainers have sent is used up, and what comes of it on the way is made
+// again.
+std::vector<std::string> PsServer::state_names() const {
+  std::vector<std::string> names = scope_.names();
+  if (sync_ && (phase_ == Phase::send || round_ != 0)) return names;
+  const std::vector<std::string>& sent = serve_.input("X");
+  std::erase_if(names, [&](const std::string& name) {
+    return passing_.contains(name) || std::ranges::find(sent, name) != sent.end();
+  });
+  return names;
+}
+
+void PsServer::keep() {
+  const Clock::time_point begin = Clock::now();
+  PsProgress progress{
+      .sends = phase_ == Phase::send, .came = came_, .round = round_, .step = scope_.step()};
+  for (const auto& [number, trainer] : trainers_) {
+    progress.trainers[number] = {trainer.incarnation, trainer.sequence, trainer.left};
+  }
+  kept_bytes_ = write_snapshot(snapshot_, serve_.attr<std::string>("endpoint"), progress, scope_,
+                               state_names());
+  for (auto& [number, trainer] : trainers_) trainer.kept = trainer.sequence;
+  came_since_ = 0;
+  kept_at_ = Clock::now();
+  keeping_took_ = kept_at_ - begin;
+}
+
+void PsServer::keep_where_due() {
+  if (!keeps() || (sync_ && (phase_ == Phase::send || round_ != 0))) return;
+  const std::chrono::seconds apart(std::get<int64_t>(get_flag("server_snapshot_seconds")));
+  const auto rarely = apart.count() == 0 ? Clock::duration{} : keeping_took_ * kRarely;
+  const bool long_ago = Clock::now() - kept_at_ >= std::max<Clock::duration>(apart, rarely);
+  if (long_ago || came_since_ >= std::max(kMostSince, kTimesWritten * kept_bytes_)) keep();
 }
 
 // An update block is a program of its own, whose variables are the server's.
@@ -144,15 +231,27 @@ PsMessage PsServer::answer(PsMessage request) {
     who(request);
     if (!request.error.empty()) lose(request.trainer, "its process ended with " + request.error);
     leave(request.trainer);
+    if (keeps()) keep();  // nobody will send again what this trainer has sent
     return reply;
   }
   check_failed();
   Trainer& trainer = who(request);
+  reply.keeps = keeps();
+  if (request.kind == MessageKind::hello) {
+    reply.sequence = trainer.sequence;
+    reply.kept = trainer.kept;
+    return reply;
+  }
   trainer.asked = request.name;
   trainer.asked_at = Clock::now();
   // A repeated request was done: only its answer was lost.
-  const bool once = counts_once(request.kind);
+  const bool once = changes_server(request.kind);
   if (once && done_before(request)) return reply;
+  if (request.after > trainer.sequence) {
+    throw Error(cat("this server has done ", trainer.sequence, " requests of trainer ",
+                    request.trainer, ", which has had answers to ", request.after))
+        .fix("it has started again without its snapshot: start the job again");
+  }
   if (sync_ && takes_part(request.kind)) {
     const bool gets =
         request.kind == MessageKind::get || request.kind == MessageKind::fetch_barrier;
@@ -171,11 +270,16 @@ PsMessage PsServer::answer(PsMessage request) {
       break;
     case MessageKind::answer:
     case MessageKind::leave:
+    case MessageKind::hello:
       throw Error("a server was sent an answer");
     default:
-      take(request);
+      // A barrier may be the last of a step: what it leads to belongs to it.
       trainer.sequence = request.sequence;
+      take(request);
+      came_since_ += bytes_in(request.value);
+      keep_where_due();
   }
+  reply.kept = trainer.kept;
   return reply;
 }
 
@@ -199,7 +303,7 @@ bool PsServer::done_before(const PsMessage& request) const {
 // now and then who waits for whom.
 bool PsServer::wait_for(Lock& lock, Phase phase, const PsMessage& request) {
   Trainer& trainer = trainers_.at(request.trainer);
-  const bool once = counts_once(request.kind);
+  const bool once = changes_server(request.kind);
   const auto done = [&] { return once && done_before(request); };
   trainer.waits = true;
   // Who sends has received: programs with half_async do not say it.
@@ -382,6 +486,7 @@ void PsServer::lose(int trainer, const std::string& how) {
   if (!sync_ || policy == "shrink") {
     warn(what + "; the others go on without it");
     leave(trainer);
+    if (keeps()) keep();
   } else {
     fail(what + " (FLAGS_lost_trainer=fail)");
   }
@@ -458,10 +563,11 @@ void PsServer::wait(const std::function<void()>& poll) {
           here, [&](int t) { return trainers_.contains(t) && trainers_.at(t).lost; });
       if (told == Clock::time_point{}) told = Clock::now() + kLastWords;
       if (all_lost || Clock::now() >= told) break;
-    } else if (here.empty()) {
+    } else if (here.empty() && (!goes_on_ || Clock::now() - begin_ >= kComesAgain)) {
+      // One that has died before its last answer came says that again.
       fail("the job has ended");
       return;
-    } else if (Clock::now() >= late && !absent().empty()) {
+    } else if (!here.empty() && Clock::now() >= late && !absent().empty()) {
       fail(cat("trainers ", join(absent()), " have not come in ", seconds_since(begin_),
                " s (FLAGS_rpc_deadline)"));
     }

@@ -13,6 +13,7 @@
 #include "core/scope.h"
 #include "ir/program.h"
 #include "ps/message.h"
+#include "ps/snapshot.h"
 #include "runtime/executor.h"
 
 namespace trireme {
@@ -22,7 +23,9 @@ namespace trireme {
 // gradient is applied when it comes.
 class PsServer {
  public:
+  // Goes on from its snapshot, where its process has died.
   PsServer(const Program& program, Scope& scope);
+  ~PsServer();  // its job has ended: the snapshot goes
 
   // May wait as long as those it waits for are alive.
   PsMessage answer(PsMessage request);
@@ -38,6 +41,7 @@ class PsServer {
   struct Trainer {
     uint64_t incarnation = 0;
     uint64_t sequence = 0;  // the last that was done
+    uint64_t kept = 0;      // the last that is in a snapshot
     bool left = false;
     bool lost = false;
     std::string asked;  // its last request, and when that came
@@ -58,6 +62,11 @@ class PsServer {
   std::vector<int> absent() const;
   std::string waiting_for_whom() const;  // empty: nobody waits for long
   void check_failed() const;
+  bool keeps() const { return !snapshot_.empty(); }
+  void go_on_or_begin();
+  std::vector<std::string> state_names() const;
+  void keep();
+  void keep_where_due();
   void take(const PsMessage& request);
   void push(const PsMessage& request);
   void notify(const PsMessage& request);
@@ -81,10 +90,12 @@ class PsServer {
   const bool sync_;
   const int trainers_count_;
   const Clock::time_point begin_ = Clock::now();
+  bool goes_on_ = false;  // from a snapshot
   Executor executor_;
   std::map<int, std::shared_ptr<Program>> blocks_;
   std::map<std::string, int> block_of_;   // by gradient
   std::map<std::string, int> lookup_of_;  // by the name of ids: the block that looks them up
+  std::set<std::string> passing_;         // what blocks write before they read it
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -93,6 +104,12 @@ class PsServer {
   std::set<int> came_;  // to this phase's barrier
   size_t round_ = 0;
   std::string failed_;
+
+  std::string snapshot_;  // the file; empty: none is kept
+  Clock::time_point kept_at_;
+  Clock::duration keeping_took_{};
+  uint64_t kept_bytes_ = 0;  // of the last snapshot
+  uint64_t came_since_ = 0;  // bytes that trainers have sent since
   // Apart from the rest: an update may take long, and beats must count meanwhile.
   mutable std::mutex beats_mutex_;
   std::map<int, Beat> beats_;

@@ -25,8 +25,9 @@ class PsChannel {
   // Beside the others' order, within a limit.
   virtual bool tell(const PsMessage& request, std::chrono::milliseconds limit,
                     std::string* why) = 0;
-  // Lets the server know that this process lives, from now to the channel's end.
-  virtual void stay(int trainer, uint64_t incarnation) = 0;
+  // Lets the server know that this process lives, from now to the channel's end. `again` is called
+  // in a thread of the channel's, when the connection has broken and before it is made again.
+  virtual void stay(int trainer, uint64_t incarnation, std::function<void()> again) = 0;
 };
 
 struct PsHandler {

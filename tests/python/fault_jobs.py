@@ -2,11 +2,13 @@
 
 Every update takes exactly 1 from the one parameter, so each trainer knows after each step what it must have
 received: an update that was lost or applied twice shows at once. A job ends by itself, inside its limit,
-and whoever is left names who was ended, with exit code 1; or it was done before."""
+and whoever is left names who was ended, with exit code 1; or it was done before. A server with snapshots that
+is killed is started again, as the launcher does, and then all must end well."""
 import atexit
 import collections
 import os
 import random
+import shutil
 import signal
 import socket
 import sys
@@ -145,39 +147,55 @@ def run_one(seed):
     """One job; an AssertionError says what was not as it must be."""
     draw = random.Random(seed)
     kind, roles, endpoints, where = plan(draw)
-    settings = {'FLAGS_rpc_deadline': 3000, 'FLAGS_heartbeat_limit': 3}
+    settings = {'FLAGS_rpc_deadline': 3000, 'FLAGS_heartbeat_limit': 3, 'FLAGS_drop_answers': '',
+                'FLAGS_server_snapshot': '', 'FLAGS_server_return_limit': 10}
     if draw.random() < 0.3:
         settings['FLAGS_drop_answers'] = f'0.2,{seed % 1000}'
+    keeps = kind == 'servers' and draw.random() < 0.7
+    if keeps:
+        settings.update({'FLAGS_server_snapshot': os.path.join(where, 'snapshots'),
+                         'FLAGS_server_snapshot_seconds': draw.choice([0, 1000])})
     fluid.set_flags(settings)
     outputs = [tempfile.TemporaryFile() for _ in roles]
     pids = [start(run, output.fileno()) for (_, run), output in zip(roles, outputs)]
-    fluid.set_flags({'FLAGS_drop_answers': ''})
     chosen = draw.randrange(len(roles))
+    if keeps and draw.random() < 0.5:
+        chosen = 0  # a server
     victim, how = roles[chosen][0], draw.choice(['kill'] * 5 + ['stop'])
-    began = time.monotonic()
+    began, comes_again = time.monotonic(), False
     codes = wait(pids, began + draw.uniform(0, 0.7))
     done_before = pids[chosen] in codes
     try:
         if not done_before:
             os.kill(pids[chosen], signal.SIGKILL if how == 'kill' else signal.SIGSTOP)
-        others = [pid for pid in pids if pid != pids[chosen] and pid not in codes]
+        comes_again = keeps and how == 'kill' and not done_before and victim.startswith('server')
+        if comes_again:
+            wait(pids[chosen:chosen + 1], time.monotonic() + 10)
+            pids[chosen] = start(roles[chosen][1], outputs[chosen].fileno())
+        others = [pid for pid in pids if (comes_again or pid != pids[chosen]) and pid not in codes]
         codes.update(wait(others, began + LIMIT))
     finally:
         for pid in set(pids) - set(codes):
             os.kill(pid, signal.SIGKILL)
-        late = set(pids) - set(codes) - {pids[chosen]}
+        late = set(pids) - set(codes) - (set() if comes_again else {pids[chosen]})
         codes.update(wait(list(set(pids) - set(codes)), time.monotonic() + 10))
     texts = []
     for output in outputs:
         output.seek(0)
         texts.append(output.read().decode(errors='replace'))
     told = '\n'.join(f'--- {name}: {codes[pid]}\n{text}' for (name, _), pid, text in zip(roles, pids, texts))
-    what = f'seed {seed}: {kind}, {victim} by {how}'
+    what = f'seed {seed}: {kind}, {victim} by {how}' + (', started again' if comes_again else '')
     assert not late, f'{what}: {len(late)} processes did not end\n{told}'
     assert 'WRONG COUNT' not in told and 7 not in codes.values(), f'{what}: an update was lost or came twice\n{told}'
-    check_left(endpoints, where, what)
+    if keeps and how == 'stop':  # it was ended with its job, and had no say
+        shutil.rmtree(settings['FLAGS_server_snapshot'], ignore_errors=True)
+    check_left(endpoints, where, what, victim)
     ended = [codes[pid] for pid in pids]
     others = [(codes[pid], text) for pid, text in zip(pids, texts) if pid != pids[chosen]]
+    if comes_again:
+        done = all(codes[pid] == 0 for (name, _), pid in zip(roles, pids) if name.startswith('trainer'))
+        assert done, f'{what}: {ended}\n{told}'
+        return 'recovered'
     if all(code == 0 for code, _ in others):  # it had nothing more to say to them, or there are none
         return 'was done'
     assert all(code in (0, 1) for code, _ in others), f'{what}: {ended}\n{told}'
@@ -186,7 +204,7 @@ def run_one(seed):
     return 'failed, and named it'
 
 
-def check_left(endpoints, where, what):
+def check_left(endpoints, where, what, victim):
     """No port is taken, and no file is half written."""
     for endpoint in endpoints:
         host, port = endpoint.split(':')
@@ -194,6 +212,16 @@ def check_left(endpoints, where, what):
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             trial.bind((host, int(port)))
     for name in os.listdir(where):
+        if name.startswith('.trireme.') and os.path.isdir(os.path.join(where, name)):
+            # Of who was killed while saving: the next to save there removes it.
+            assert victim in ('trainer 0', 'rank 0'), f'{what}: {name} is left'
+            shutil.rmtree(os.path.join(where, name))
+            continue
+        if name == 'snapshots':
+            left = os.listdir(os.path.join(where, name))
+            assert not left, f'{what}: {left} is left'
+            os.rmdir(os.path.join(where, name))
+            continue
         if name == 'w':
             assert os.path.getsize(os.path.join(where, name)) > 4, f'{what}: {name} is not whole'
         os.remove(os.path.join(where, name))
@@ -202,6 +230,7 @@ def check_left(endpoints, where, what):
 
 def main(count, seed):
     outcomes = collections.Counter(run_one(seed + i) for i in range(count))
+    fluid.set_flags({'FLAGS_drop_answers': '', 'FLAGS_server_snapshot': ''})
     print(f'{count} jobs: ' + ', '.join(f'{number} {outcome}' for outcome, number in sorted(outcomes.items())))
 
 

@@ -57,9 +57,9 @@ def local(mode='sync', steps=4):
     return wait_for([start(['local', 0, '-', 1, mode, steps])])[0].said['losses']
 
 
-def job(servers, trainers, mode='sync', steps=4, env=None, everywhere=None):
+def job(servers, trainers, mode='sync', steps=4, env=None, everywhere=None, comes_again=False):
     """(servers, trainers), as they ended. `env`: of one trainer, by its number; a value 'SERVER' in it is
-    the process id of the first server."""
+    the process id of the first server. `comes_again`: when that has died it is started once more."""
     endpoints = ','.join('127.0.0.1:%d' % port for port in free_ports(servers))
     processes = [start(['server', i, endpoints, trainers, mode, steps], everywhere)
                  for i in range(servers)]
@@ -68,6 +68,10 @@ def job(servers, trainers, mode='sync', steps=4, env=None, everywhere=None):
            for i in range(trainers)]
     processes += [start(['trainer', i, endpoints, trainers, mode, steps], own[i])
                   for i in range(trainers)]
+    if comes_again:
+        died = wait_for(processes[:1])[0]
+        assert died.code == -9, died.err
+        processes[0] = start(['server', 0, endpoints, trainers, mode, steps], everywhere)
     stay = [processes[servers + i] for i, each in enumerate(own) if each.get('END_BY') == 'stop']
     ended = wait_for(processes, stay)
     return ended[:servers], ended[servers:]

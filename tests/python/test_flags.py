@@ -163,6 +163,9 @@ SEEN_THERE = {
     'FLAGS_job_token': 'python/test_ps_tables.py',
     'FLAGS_lost_trainer': 'python/test_ps_ends.py',
     'FLAGS_plaintext': 'python/test_ps_tables.py',
+    'FLAGS_server_return_limit': 'python/test_ps_recovery.py',
+    'FLAGS_server_snapshot': 'python/test_ps_recovery.py',
+    'FLAGS_server_snapshot_seconds': 'python/test_ps_recovery.py',
 }
 
 

@@ -13,8 +13,9 @@ GRACE = 5.0  # between asking a process to end and ending it
 SETTLE = 5.0  # after a failure: others may be about to name its cause themselves
 SHOWN = 40  # lines of the log of the process that failed first
 
-# One process: what it is called, its environment beside this one's, and whether the job waits for it.
-Task = collections.namedtuple('Task', 'name log env counts')
+# One process: what it is called, its environment beside this one's, whether the job waits for it, and how
+# many times it is started again when a signal has ended it.
+Task = collections.namedtuple('Task', 'name log env counts restarts', defaults=[0])
 
 
 def free_ports(count, host='127.0.0.1'):
@@ -68,6 +69,7 @@ class Job:
         self._processes, self._files = [], []
         self._asked_to_end = None
         self._failed = None  # (task, code): the first
+        self._restarts = collections.Counter()  # by task's name
 
     def run(self):
         """0 where all that count ended so; else 1, with the first failure said on stderr."""
@@ -80,7 +82,7 @@ class Job:
             self._end_all()
             for number, handler in before.items():
                 signal.signal(number, handler)
-            for each in self._files:
+            for each in filter(None, self._files):
                 each.close()
         if self._asked_to_end is not None:
             return 128 + self._asked_to_end
@@ -100,14 +102,31 @@ class Job:
         if log:
             os.makedirs(self._log_dir, exist_ok=True)
             self._files.append(open(log, 'wb'))
-        out = self._files[-1] if log else None
-        self._processes.append(subprocess.Popen(
+        else:
+            self._files.append(None)
+        self._processes.append(self._process(task, self._files[-1]))
+
+    def _process(self, task, out):
+        return subprocess.Popen(
             self._command, env=_environment(task), stdout=out, stderr=out and subprocess.STDOUT,
-            stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_ends_with_parent))
+            stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_ends_with_parent)
+
+    def _started_again(self, at):
+        """What a signal has ended had no say, and may go on where it stopped; a bounded number of times."""
+        task, code = self._tasks[at], self._processes[at].returncode
+        if code is None or code >= 0 or self._restarts[task.name] == task.restarts:
+            return False
+        self._restarts[task.name] += 1
+        print(f'launch: {task.name} {how_it_ended(code)} and is started again '
+              f'({self._restarts[task.name]} of {task.restarts} times)', file=sys.stderr, flush=True)
+        self._processes[at] = self._process(task, self._files[at])
+        return True
 
     def _watch(self):
         while self._asked_to_end is None and self._failed is None:
             codes = [process.poll() for process in self._processes]
+            if any([self._started_again(at) for at, code in enumerate(codes) if code]):
+                continue
             failed = [(task, code) for task, code in zip(self._tasks, codes) if code]
             if failed:
                 # Of several at a time, what was ended by a signal is the cause: it had no say.
