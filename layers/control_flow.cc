@@ -2,8 +2,10 @@
 #include "layers/control_flow.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "core/text.h"
+#include "core/warning.h"
 #include "ir/unique_name.h"
 #include "layers/array.h"
 #include "layers/layer_helper.h"
@@ -194,6 +196,23 @@ std::vector<Var*> run_branch(const LayerHelper& helper, Var& condition, const Bu
   return results;
 }
 
+// A bool gives way to an integer, an integer to a floating type, and of one kind the shorter one.
+DType wider(DType a, DType b) {
+  const auto order = [](DType dtype) {
+    return std::tuple(is_floating(dtype) ? 2 : is_integer(dtype) ? 1 : 0, size_of(dtype));
+  };
+  if (a != b && order(a) == order(b)) return is_floating(a) ? DType::float32 : DType::int16;
+  return order(a) < order(b) ? b : a;
+}
+
+// What is read behind the branches is compiled for one type. The branch that ran turns its result.
+Var& turned(const LayerHelper& helper, Var& condition, Var& result, DType dtype,
+            const SourceLine& line) {
+  if (result.dtype() == dtype) return result;
+  return *run_branch(
+      helper, condition, [&] { return std::vector{&cast(result, dtype)}; }, line)[0];
+}
+
 }  // namespace
 
 std::vector<Var*> cond(Var& pred, const Build& true_fn, const Build& false_fn,
@@ -205,7 +224,8 @@ std::vector<Var*> cond(Var& pred, const Build& true_fn, const Build& false_fn,
   }
   const std::vector<Var*> of_true = run_branch(helper, pred, true_fn, line);
   std::vector<Var*> of_false;
-  if (false_fn) of_false = run_branch(helper, logical_not(pred, nullptr, line), false_fn, line);
+  Var* otherwise = false_fn ? &logical_not(pred, nullptr, line) : nullptr;
+  if (false_fn) of_false = run_branch(helper, *otherwise, false_fn, line);
   const LineScope scope(line);
   if (of_true.size() != of_false.size()) {
     throw helper
@@ -216,17 +236,23 @@ std::vector<Var*> cond(Var& pred, const Build& true_fn, const Build& false_fn,
   if (of_true.empty()) return results;
   Var& mask = cast(pred, DType::int32);
   for (size_t i = 0; i < of_true.size(); ++i) {
-    if (of_true[i]->dtype() != of_false[i]->dtype()) {
-      throw helper.error(
-          ErrorKind::type_mismatch,
-          cat("result ", i, " is ", name_of(of_true[i]->dtype()), " from true_fn and ",
-              name_of(of_false[i]->dtype()), " from false_fn"));
+    Var *of_yes = of_true[i], *of_no = of_false[i];
+    const DType dtype = wider(of_yes->dtype(), of_no->dtype());
+    if (of_yes->dtype() != of_no->dtype()) {
+      const std::string types =
+          cat("result ", i, " is ", name_of(of_yes->dtype()), " from true_fn and ",
+              name_of(of_no->dtype()), " from false_fn");
+      if (of_yes->type() != VarType::lod_tensor || of_no->type() != VarType::lod_tensor) {
+        throw helper.error(ErrorKind::type_mismatch, types).fix("give both the same type");
+      }
+      warn(cat("cond: ", types, ": both are turned into ", name_of(dtype)));
+      of_yes = &turned(helper, pred, *of_yes, dtype, line);
+      of_no = &turned(helper, *otherwise, *of_no, dtype, line);
     }
     LayerHelper select("select_input");
-    Var& out = select.create_variable({.type = of_false[i]->type(),
-                                       .dtype = of_false[i]->dtype(),
-                                       .shape = of_false[i]->shape()});
-    select.append_op("select_input", {{"X", Vars({*of_false[i], *of_true[i]})}, {"Mask", mask}},
+    Var& out = select.create_variable(
+        {.type = of_no->type(), .dtype = of_no->dtype(), .shape = of_no->shape()});
+    select.append_op("select_input", {{"X", Vars({*of_no, *of_yes})}, {"Mask", mask}},
                      {{"Out", out}});
     results.push_back(&out);
   }

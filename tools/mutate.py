@@ -33,7 +33,7 @@ Mutant = collections.namedtuple('Mutant', 'room rule path line text')
 Check = collections.namedtuple('Check', 'name command')
 
 
-# -- Where a bug can be planted ---------------------------------------------------------------
+# Where a bug can be planted.
 
 def blank(text):
     return re.sub(r'[^\n]', ' ', text)
@@ -166,7 +166,7 @@ def drawn(seed, rooms):
             yield lot.choice(by[room][lot.choice(sorted(by[room]))])
 
 
-# -- Building and testing ---------------------------------------------------------------------
+# Building and testing.
 
 def git(*arguments):
     return subprocess.run(['git', '-C', str(TREE), *arguments], check=True, text=True,

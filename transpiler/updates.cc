@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/text.h"
+#include "core/warning.h"
 #include "transpiler/report.h"
 
 namespace trireme {
@@ -41,7 +42,9 @@ class UpdateFinder {
     std::ranges::sort(found_.followers, {}, &Op::index);
     refuse_updates_in_blocks();
     if (found_.updates.empty()) {
-      throw minimize_first("the program has no optimizer ops");
+      warn(
+          "DistributeTranspiler: the program has no optimizer ops, so servers will update nothing: "
+          "call minimize before transpile");
     }
     return std::move(found_);
   }

@@ -20,19 +20,50 @@ def run(build, **feed):
         return exe.run(main, feed=feed, fetch_list=list(results))
 
 
-@pytest.mark.parametrize('limit', [1., 9.])
 @pytest.mark.parametrize('kind', ['cond', 'case', 'switch_case'])
-def test_branches_of_different_types_are_refused(kind, limit):
-    x = fluid.data('x', [2, 3])
-    less = layers.less_than(layers.mean(x), layers.fill_constant([1], 'float32', limit))
-    whole, twice = (lambda: layers.cast(x, 'int64')), (lambda: x * 2)
-    with pytest.raises(TypeError, match='result 0 is int64 from true_fn and float32 from false_fn'):
-        if kind == 'cond':
-            layers.cond(less, whole, twice)
-        elif kind == 'case':
-            layers.case([(less, whole)], twice)
-        else:
-            layers.switch_case(layers.cast(less, 'int32'), [whole, twice])
+def test_branches_of_different_types_meet_in_the_wider_one(kind):
+    def build(x, limit):
+        less = layers.less_than(layers.mean(x), limit)
+        whole, twice = (lambda: layers.cast(x, 'int64')), (lambda: x * 2)
+        with pytest.warns(UserWarning, match='result 0 is int64 from true_fn and float32 from false_fn: both'
+                                             ' are turned into float32'):
+            if kind == 'cond':
+                joined = layers.cond(less, whole, twice)
+            elif kind == 'case':
+                joined = layers.case([(less, whole)], twice)
+            else:
+                joined = layers.switch_case(layers.cast(less, 'int32'), {1: whole, 0: twice}, twice)
+        assert joined.dtype == fluid.core.VarDesc.VarType.FP32
+        return joined, layers.scale(joined, 3.0)
+
+    for limit, wanted in ((1., A * 2), (9., np.trunc(A))):
+        for found, times in zip(run(build, x=A, limit=np.array([limit], 'float32')), (1, 3)):
+            assert found.dtype == np.float32 and np.array_equal(found, wanted * times)
+
+
+@pytest.mark.parametrize('ours, others, joined', [
+    ('bool', 'int32', 'int32'), ('int32', 'bool', 'int32'), ('int64', 'int32', 'int64'), ('uint8', 'int8', 'int16'),
+    ('float64', 'float32', 'float64'), ('float16', 'int64', 'float16')])
+def test_the_wider_of_two_types(ours, others, joined):
+    def build(x, yes):
+        with pytest.warns(UserWarning, match='turned into ' + joined):
+            return layers.cond(yes, lambda: layers.cast(x, ours), lambda: layers.cast(x, others))
+
+    for yes in (True, False):
+        found, = run(build, x=np.array([1.], 'float32'), yes=np.array([yes]))
+        assert found.dtype == joined and found == 1
+
+
+def test_gradients_go_through_the_branch_that_was_turned():
+    def build(x, yes):
+        x.stop_gradient = False
+        with pytest.warns(UserWarning, match='turned into float64'):
+            joined = layers.cond(yes, lambda: x * 3, lambda: layers.cast(x, 'float64') * 5)
+        return fluid.gradients([joined], [x])
+
+    for yes, wanted in ((True, 3), (False, 5)):
+        found, = run(build, x=np.ones(2, 'float32'), yes=np.array([yes]))
+        assert found.tolist() == [wanted, wanted]
 
 
 def test_branches_of_different_shapes_are_right():
@@ -237,3 +268,21 @@ def test_target_assign_weighs_the_columns_that_are_named(exe):
         'negative': fluid.create_lod_tensor(np.array([[3]], 'int32'), [[1]], place)}, fetch_list=[out, weight])
     assert found[0][0].tolist() == [[0, 1, 2], [9, 9, 9], [3, 4, 5], [9, 9, 9]]
     assert found[1][0, :, 0].tolist() == [1, 0, 1, 1]
+
+
+def test_servers_of_a_saved_table_may_have_moved(exe, tmp_path):
+    ids = fluid.data('ids', [None, 1], 'int64')
+    rows = layers.embedding(ids, [10, 2], is_sparse=True, param_attr='table')
+    exe.run(fluid.default_startup_program())
+    lookup = fluid.default_main_program().global_block().ops[0]
+    lookup._set_attr('epmap', ['127.0.0.1:7000', '127.0.0.1:7001'])
+    fluid.io.save_inference_model(str(tmp_path), ['ids'], [layers.scale(rows, 2.0)], exe)
+    now = ['127.0.0.1:8000', '127.0.0.1:8001']
+
+    def addresses(moved):
+        program, _, _ = fluid.io.load_inference_model(str(tmp_path), exe, pserver_endpoints=moved)
+        return [op.attr('epmap') for op in program.global_block().ops if op.has_attr('epmap')]
+    assert addresses(None) == [['127.0.0.1:7000', '127.0.0.1:7001']]
+    assert addresses(now) == [now]
+    with pytest.raises(ValueError, match='3 addresses, but lookup_table of .* asks 2 servers'):
+        addresses(now + now[:1])

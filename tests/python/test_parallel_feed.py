@@ -279,10 +279,7 @@ def test_a_started_loader_gives_the_last_places_batches_unless_they_are_dropped(
     loader = fluid.io.DataLoader.from_generator(feed_list=[x], capacity=4, iterable=False,
                                                 drop_last=drop_last)
     mean = layers.mean(x)
-    exe = fluid.Executor(fluid.CPUPlace())
-    exe.run(fluid.default_startup_program())
-    program = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
-        places=[fluid.CPUPlace()] * 2)
+    exe, program = started(), on_places(2)
     loader.set_batch_generator(five_batches)
     loader.start()
     seen = []

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/warning.h"
 #include "layers/optimizer_wrapper.h"
 #include "tests/transpiler/nets.h"
 #include "transpiler/memory_optimize.h"
@@ -204,13 +205,25 @@ TranspileRequest request_of(const ClassicNet& net, const std::string& mode) {
 
 // nccl2 leaves the main program as it is, so there it may be any.
 TEST(Transpile, NeedsMinimizeFirst) {
-  for (const char* mode : {"pserver", "grad_allreduce", "local_sgd"}) {
+  for (const char* mode : {"grad_allreduce", "local_sgd"}) {
     ClassicNet net([](Var&) {});
     EXPECT_THAT(
         error_of([&] { DistributeTranspiler(config_of(mode)).transpile(request_of(net, mode)); }),
         HasSubstr("call minimize first"))
         << mode;
   }
+}
+
+TEST(Transpile, ServersThatUpdateNothingAreWarnedOf) {
+  std::string said;
+  set_warning_sink([&](const std::string& text) { said += text; });
+  ClassicNet net([](Var&) {});
+  DistributeTranspiler transpiler(config_of("pserver"));
+  transpiler.transpile(request_of(net, "pserver"));
+  set_warning_sink({});
+  EXPECT_THAT(said, HasSubstr("servers will update nothing: call minimize before transpile"));
+  EXPECT_EQ(transpiler.get_pserver_programs(kEp0).first->global_block().ops().back()->type(),
+            "listen_and_serv");
 }
 
 TEST(Transpile, ParametersAreWrittenByTheirOptimizersOnly) {

@@ -25,7 +25,5 @@ def parser(description):
 def show(args):
     if not args.print_config:
         return
-    print('-----------  Configuration Arguments -----------')
-    for name, value in sorted(vars(args).items()):
-        print(f'{name}: {value}')
-    print('------------------------------------------------', flush=True)
+    lines = [f'{name}: {value}' for name, value in sorted(vars(args).items())]
+    print('\n'.join([' Configuration Arguments '.center(48, '-'), *lines, '-' * 48]), flush=True)

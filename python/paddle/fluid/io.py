@@ -163,10 +163,19 @@ def save_inference_model(dirname, feeded_var_names, target_vars, executor, main_
 
 def load_inference_model(dirname, executor, model_filename=None, params_filename=None,
                          pserver_endpoints=None):
-    """[program, names to feed, variables to fetch] of what save_inference_model wrote."""
-    if pserver_endpoints is not None:
-        raise NotImplementedError('load_inference_model: pserver_endpoints is not built yet')
-    return list(_C.load_inference_model(dirname, global_scope(), model_filename, params_filename))
+    """[program, names to feed, variables to fetch] of what save_inference_model wrote.
+
+    pserver_endpoints: where the servers are today, for a program whose ops ask servers for rows of a table."""
+    program, feeds, fetches = _C.load_inference_model(dirname, global_scope(), model_filename, params_filename)
+    for op in program.global_block().ops if pserver_endpoints else []:
+        for name in ('epmap', 'endpoints'):
+            saved = op.attr(name) if op.has_attr(name) else []
+            if saved and len(saved) != len(pserver_endpoints):
+                raise ValueError(f'load_inference_model: pserver_endpoints has {len(pserver_endpoints)} addresses, but '
+                                 f'{op.type} of {dirname} asks {len(saved)} servers: {saved}')
+            if saved:
+                op._set_attr(name, list(pserver_endpoints))
+    return [program, feeds, fetches]
 
 
 def save(program, model_path, protocol=2):

@@ -27,8 +27,8 @@ def _hashed(x, num_hash, mod_by):
     """The op alone: the original's layer refuses whatever it is given."""
     block = fluid.default_main_program().global_block()
     out = block.create_var(dtype=x.dtype, stop_gradient=True)
-    block.append_op(type='hash', inputs={'X': [x]}, outputs={'Out': [out]},
-                    attrs={'num_hash': num_hash, 'mod_by': mod_by})
+    numbers = dict(num_hash=num_hash, mod_by=mod_by)
+    block.append_op(attrs=numbers, inputs={'X': [x]}, outputs={'Out': [out]}, type='hash')
     return out
 
 

@@ -43,8 +43,22 @@ class Sequential(Layer):
         return len(self._sub_layers)
 
 
-class LayerList(Layer):
-    """A list whose layers are part of the layer that has it."""
+class _Numbered(Layer):
+    """A list whose items are part of the layer that has it."""
+
+    _items = None  # the dict that has them
+
+    def __len__(self):
+        return len(getattr(self, self._items))
+
+    def __iter__(self):
+        yield from getattr(self, self._items).values()
+
+
+class LayerList(_Numbered):
+    """A list of layers."""
+
+    _items = '_sub_layers'
 
     def __init__(self, sublayers=None):
         super().__init__()
@@ -73,12 +87,6 @@ class LayerList(Layer):
         layers = list(self._sub_layers.values())
         del layers[index]
         self._put(layers)
-
-    def __len__(self):
-        return len(self._sub_layers)
-
-    def __iter__(self):
-        return iter(self._sub_layers.values())
 
     def append(self, sublayer):
         self.add_sublayer(str(len(self)), sublayer)
@@ -141,8 +149,10 @@ class LayerDict(Layer):
             self.add_sublayer(key, layer)
 
 
-class ParameterList(Layer):
-    """A list whose parameters are part of the layer that has it."""
+class ParameterList(_Numbered):
+    """A list of parameters."""
+
+    _items = '_parameters'
 
     def __init__(self, parameters=None):
         super().__init__()
@@ -156,12 +166,6 @@ class ParameterList(Layer):
         if not isinstance(parameter, _C.Variable):
             raise TypeError(f'a ParameterList holds parameters, not a {type(parameter).__name__}')
         self._parameters[list(self._parameters)[index]] = parameter
-
-    def __len__(self):
-        return len(self._parameters)
-
-    def __iter__(self):
-        return iter(self._parameters.values())
 
     def append(self, parameter):
         self.add_parameter(str(len(self)), parameter)

@@ -119,12 +119,6 @@ def ctr_metric_bundle(input, label):
 def multiclass_nms2(bboxes, scores, score_threshold, nms_top_k, keep_top_k, nms_threshold=0.3, normalized=True,
                     nms_eta=1.0, background_label=0, return_index=False, name=None):
     """layers.multiclass_nms, and with return_index which boxes were kept."""
-    helper = LayerHelper('multiclass_nms2', name=name)
-    out = helper.create_variable_for_type_inference(bboxes.dtype, stop_gradient=True)
-    index = helper.create_variable_for_type_inference('int64', stop_gradient=True)
-    helper.append_op(type='multiclass_nms2', inputs={'BBoxes': [bboxes], 'Scores': [scores]},
-                     attrs={'background_label': background_label, 'score_threshold': score_threshold,
-                            'nms_top_k': nms_top_k, 'nms_threshold': nms_threshold, 'keep_top_k': keep_top_k,
-                            'nms_eta': nms_eta, 'normalized': normalized},
-                     outputs={'Out': [out], 'Index': [index]})
-    return (out, index) if return_index else out
+    kept = layers.detection._nms('multiclass_nms2', bboxes, scores, score_threshold, nms_top_k, keep_top_k,
+                                 nms_threshold, normalized, nms_eta, background_label, name, 'multiclass_nms2')
+    return (kept['Out'][0], kept['Index'][0]) if return_index else kept['Out'][0]

@@ -120,11 +120,14 @@ class DistributedOptimizer(metaclass=abc.ABCMeta):
             raise TypeError(f'optimizer must be an Optimizer, got {type(optimizer).__name__}')
         self._optimizer, self._strategy = optimizer, strategy
 
-    def backward(self, loss, startup_program=None, parameter_list=None, no_grad_set=None, callbacks=None):
-        return self._optimizer.backward(loss, startup_program, parameter_list, no_grad_set, callbacks)
+    @property
+    def backward(self):
+        """Of the optimizer inside, as is apply_gradients: fleets change programs in minimize alone."""
+        return self._optimizer.backward
 
-    def apply_gradients(self, params_grads):
-        return self._optimizer.apply_gradients(params_grads)
+    @property
+    def apply_gradients(self):
+        return self._optimizer.apply_gradients
 
     @abc.abstractmethod
     def minimize(self, losses, scopes=None, startup_programs=None, parameter_list=None, no_grad_set=None):

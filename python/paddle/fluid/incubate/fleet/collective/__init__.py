@@ -56,8 +56,8 @@ class Collective(Fleet):
         self._loss = self._transpiled_program = None
 
     def distributed_optimizer(self, optimizer, strategy=None):
-        self._optimizer = CollectiveOptimizer(optimizer, strategy)
-        return self._optimizer
+        made = self._optimizer = CollectiveOptimizer(optimizer, strategy)
+        return made
 
     def save_inference_model(self, executor, dirname, feeded_var_names=None, target_vars=None,
                              main_program=None, export_for_deployment=True):

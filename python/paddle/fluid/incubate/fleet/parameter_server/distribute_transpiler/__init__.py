@@ -68,8 +68,8 @@ class DistributedTranspiler(Fleet):
         self._executor.close()
 
     def distributed_optimizer(self, optimizer, strategy=None):
-        self._optimizer = TranspilerOptimizer(optimizer, strategy)
-        return self._optimizer
+        made = self._optimizer = TranspilerOptimizer(optimizer, strategy)
+        return made
 
     def save_inference_model(self, executor, dirname, feeded_var_names, target_vars, main_program=None,
                              export_for_deployment=True):
