@@ -1,14 +1,16 @@
-"""How fast a parameter server and ranks exchange tensors: ratios to plain sockets, in one run.
+"""How fast a parameter server and ranks exchange tensors: ratios to bare streams, in one run.
 
+    cmake --build --preset release --target grpc_stream
     .venv/bin/python bench/servers.py
 
 One trainer pushes a dense block to a server on loopback and pulls it back; beside it, as many bytes go through a
-plain TCP socket and back, chunk by chunk. Then rows of a table are looked up and their gradients pushed, and two
+bare gRPC stream and back (bench/grpc_stream.cc). Then rows of a table are looked up and their gradients pushed, and two
 ranks sum 25 MB over Gloo. Each number is the best of several turns; ratios are what to look at."""
 import multiprocessing
 import os
 import platform
 import socket
+import subprocess
 import sys
 import time
 
@@ -72,6 +74,11 @@ def socket_seconds(size, times):
 
 # ---- servers
 
+def stream_seconds(kb):
+    told = subprocess.run(['build/release/bench/grpc_stream', str(kb)], capture_output=True, text=True, check=True)
+    return float(told.stdout.split()[1])
+
+
 def serve(endpoint, elements):
     import paddle.fluid as fluid
     program = fluid.Program()
@@ -104,7 +111,7 @@ def sparse_program(fluid, endpoint):
     program = fluid.Program()
     block = program.global_block()
     ids = block.create_var(name='ids', shape=[-1, 1], dtype='int64', is_data=True)
-    w = block.create_var(name='table', shape=[ROWS, WIDTH], dtype='float32')
+    w = block.create_var(name='table', shape=[ROWS, WIDTH], dtype='float32', persistable=True)
     rows = block.create_var(name='found', shape=[-1, WIDTH], dtype='float32')
     done = block.create_var(name='done', shape=[1], dtype='int64')
     block.append_op(type='distributed_lookup_table', inputs={'Ids': [ids], 'W': [w]}, outputs={'Outputs': [rows]},
@@ -117,7 +124,7 @@ def sparse_program(fluid, endpoint):
 
 def of_servers():
     import paddle.fluid as fluid
-    print(f'{"block":>8} {"push+pull":>12} {"socket":>12} {"ratio":>7}')
+    print(f'{"block":>8} {"push+pull":>12} {"bare gRPC":>12} {"ratio":>7}')
     for kb in BLOCKS_KB:
         elements, endpoint = kb * 256, free_endpoint()
         server = multiprocessing.get_context('spawn').Process(target=serve, args=(endpoint, elements))
@@ -132,7 +139,7 @@ def of_servers():
             sparse_rate(fluid, exe, endpoint)
         exe.close()
         server.join()
-        bare = socket_seconds(kb << 10, times)
+        bare = stream_seconds(kb)
         print(f'{kb:>5} KB {2 * kb / 1024 / ours:>7.0f} MB/s {2 * kb / 1024 / bare:>7.0f} MB/s {bare / ours:>7.2f}',
               flush=True)
 

@@ -120,6 +120,14 @@ std::vector<FlagRow> flag_rows() {
        "leaving: fail (the job ends and names it) or shrink (the others go on)."},
       {"heartbeat_limit", whole(10), honoured,
        "Trireme's own: seconds without a beat after which a trainer is taken for dead.", 3},
+      {"table_memory", whole(0), honoured,
+       "Trireme's own: MB that a parameter server gives to each sparse table; rows are made on "
+       "first "
+       "use, and what has no room goes to RocksDB; 0: tables are whole, in memory.",
+       0},
+      {"table_directory", text(""), honoured,
+       "Trireme's own: where rows go that have no room in memory; empty is the snapshots' "
+       "directory, or one for files that do not last."},
       {"server_snapshot", text(""), honoured,
        "Trireme's own: the directory where a parameter server keeps a snapshot of what it has, and "
        "from which it goes on when it is started again; empty is none."},

@@ -81,7 +81,9 @@ PsServer::PsServer(const Program& program, Scope& scope)
 
 PsServer::~PsServer() {
   std::error_code gone;
-  if (keeps()) std::filesystem::remove(snapshot_, gone);
+  if (!keeps()) return;
+  std::filesystem::remove(snapshot_, gone);
+  forget_tables(0);
 }
 
 void PsServer::go_on_or_begin() {
@@ -103,8 +105,10 @@ void PsServer::go_on_or_begin() {
       }
     }
   }
+  find_tables();
   PsProgress progress;
-  if (keeps() && read_snapshot(snapshot_, endpoint, progress, scope_)) {
+  if (keeps() && read_snapshot(snapshot_, endpoint, progress, scope_,
+                               [this](ByteSource& from) { load_tables(from); })) {
     for (const auto& [number, was] : progress.trainers) {
       trainers_[number] = {.incarnation = was.incarnation,
                            .sequence = was.sequence,
@@ -130,6 +134,11 @@ void PsServer::go_on_or_begin() {
 // again.
 std::vector<std::string> PsServer::state_names() const {
   std::vector<std::string> names = scope_.names();
+  for (const auto& [name, table] : tables_) {
+    std::erase_if(names, [&](const std::string& each) {
+      return std::ranges::find(table.columns, each) != table.columns.end();
+    });
+  }
   if (sync_ && (phase_ == Phase::send || round_ != 0)) return names;
   const std::vector<std::string>& sent = serve_.input("X");
   std::erase_if(names, [&](const std::string& name) {
@@ -146,7 +155,8 @@ void PsServer::keep() {
     progress.trainers[number] = {trainer.incarnation, trainer.sequence, trainer.left};
   }
   kept_bytes_ = write_snapshot(snapshot_, serve_.attr<std::string>("endpoint"), progress, scope_,
-                               state_names());
+                               state_names(), [this](ByteSink& to) { save_tables(to); });
+  forget_tables(checkpoint_);
   for (auto& [number, trainer] : trainers_) trainer.kept = trainer.sequence;
   came_since_ = 0;
   kept_at_ = Clock::now();
@@ -161,8 +171,13 @@ void PsServer::keep_where_due() {
   if (long_ago || came_since_ >= std::max(kMostSince, kTimesWritten * kept_bytes_)) keep();
 }
 
-// An update block is a program of its own, whose variables are the server's.
 void PsServer::run_block(int index) {
+  const auto table = table_of_.find(index);
+  table == table_of_.end() ? run_as_program(index) : update_rows(*table->second, index);
+}
+
+// An update block is a program of its own, whose variables are the server's.
+void PsServer::run_as_program(int index) {
   std::shared_ptr<Program>& part = blocks_[index];
   if (!part) {
     part = clone(program_, false);
@@ -343,6 +358,9 @@ void PsServer::notify(const PsMessage& request) {
 }
 
 void PsServer::read(const PsMessage& request, PsMessage& reply) {
+  if (const auto table = tables_.find(request.name); table != tables_.end()) {
+    return read_rows(table->second, reply.value);
+  }
   const Variable* value = scope_.find(request.name);
   if (!value || !value->initialized()) {
     throw Error(cat("this server has no variable ", request.name))
@@ -358,8 +376,13 @@ void PsServer::read(const PsMessage& request, PsMessage& reply) {
   scope_.var(cat(request.name, ".trainer_", request.trainer, "_bak")).copy_from(*value);
 }
 
-void PsServer::save(const PsMessage& request) const {
+void PsServer::save(const PsMessage& request) {
+  Variable rows_made;
   const Variable* value = scope_.find(request.name);
+  if (const auto table = tables_.find(request.name); table != tables_.end()) {
+    read_rows(table->second, rows_made);
+    value = &rows_made;
+  }
   if (!value || !value->initialized()) {
     throw Error(cat("this server has no variable ", request.name, " to save"));
   }
@@ -380,6 +403,9 @@ void PsServer::look_up(const PsMessage& request, PsMessage& reply) {
     const Op& last = program_.block(block->second).op(program_.block(block->second).size() - 1);
     reply.value.copy_from(scope_.var(last.output_names().front()));
     return;
+  }
+  if (const auto table = tables_.find(request.name); table != tables_.end()) {
+    return look_up_rows(table->second, request.value.tensor(), reply);
   }
   const Variable* table = scope_.find(request.name);
   if (!table || table->kind() != Kind::dense || request.value.kind() != Kind::dense ||

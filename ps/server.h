@@ -13,6 +13,7 @@
 #include "core/scope.h"
 #include "ir/program.h"
 #include "ps/message.h"
+#include "ps/row_store.h"
 #include "ps/snapshot.h"
 #include "runtime/executor.h"
 
@@ -62,6 +63,23 @@ class PsServer {
   std::vector<int> absent() const;
   std::string waiting_for_whom() const;  // empty: nobody waits for long
   void check_failed() const;
+  // A sparse table whose rows are made on first use. While a block updates it, its variables hold
+  // the rows that gradients name, under numbers from 0 on.
+  struct Table {
+    std::string name;
+    std::vector<std::string> columns;  // variables: the table, then what its optimizer keeps
+    std::vector<std::string> grads;    // what trainers send for it
+    std::unique_ptr<RowStore> store;
+  };
+  void find_tables();
+  void update_rows(Table& table, int block);
+  void look_up_rows(Table& table, const Tensor& ids, PsMessage& reply);
+  void read_rows(Table& table, Variable& to);
+  std::string file_of(const std::string& table, const std::string& use) const;
+  void save_tables(ByteSink& to);
+  void load_tables(ByteSource& from);
+  void forget_tables(uint64_t but) const;
+
   bool keeps() const { return !snapshot_.empty(); }
   void go_on_or_begin();
   std::vector<std::string> state_names() const;
@@ -72,7 +90,7 @@ class PsServer {
   void notify(const PsMessage& request);
   void read(const PsMessage& request, PsMessage& reply);
   void look_up(const PsMessage& request, PsMessage& reply);
-  void save(const PsMessage& request) const;
+  void save(const PsMessage& request);
   void barrier(int trainer);
   void leave(int trainer);
   void lose(int trainer, const std::string& how);
@@ -81,6 +99,7 @@ class PsServer {
   void update();
   void forget_the_left();
   void run_block(int index);
+  void run_as_program(int index);
   std::vector<int> present() const;
   std::vector<int> missing() const;  // present ones that have not come to this phase's barrier
 
@@ -95,7 +114,9 @@ class PsServer {
   std::map<int, std::shared_ptr<Program>> blocks_;
   std::map<std::string, int> block_of_;   // by gradient
   std::map<std::string, int> lookup_of_;  // by the name of ids: the block that looks them up
-  std::set<std::string> passing_;         // what blocks write before they read it
+  std::map<std::string, Table> tables_;
+  std::map<int, Table*> table_of_;  // by the block that updates it
+  std::set<std::string> passing_;   // what blocks write before they read it
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -108,6 +129,7 @@ class PsServer {
   std::string snapshot_;  // the file; empty: none is kept
   Clock::time_point kept_at_;
   Clock::duration keeping_took_{};
+  uint64_t checkpoint_ = 0;  // the number of the tables' last
   uint64_t kept_bytes_ = 0;  // of the last snapshot
   uint64_t came_since_ = 0;  // bytes that trainers have sent since
   // Apart from the rest: an update may take long, and beats must count meanwhile.

@@ -87,7 +87,8 @@ void read_table(ByteSource& from, Variable& variable) {
 
 uint64_t write_snapshot(const std::string& path, const std::string& endpoint,
                         const PsProgress& progress, const Scope& scope,
-                        const std::vector<std::string>& names) {
+                        const std::vector<std::string>& names,
+                        const std::function<void(ByteSink&)>& rest) {
   AtomicFile file(path);
   file.write(kHead);
   write_text(file, endpoint);
@@ -105,13 +106,14 @@ uint64_t write_snapshot(const std::string& path, const std::string& endpoint,
     file.write_number(static_cast<uint8_t>(value.kind()));
     value.kind() == Kind::rows ? write_table(file, value) : write_tensor(file, value.tensor());
   }
+  rest(file);
   file.write(kEnd);
   file.commit();
   return std::filesystem::file_size(path);
 }
 
 bool read_snapshot(const std::string& path, const std::string& endpoint, PsProgress& progress,
-                   Scope& scope) {
+                   Scope& scope, const std::function<void(ByteSource&)>& rest) {
   if (!std::filesystem::exists(path)) return false;
   ByteSource file = ByteSource::file(path);
   expect(file, kHead);
@@ -129,6 +131,7 @@ bool read_snapshot(const std::string& path, const std::string& endpoint, PsProgr
       read_variable(file, value, Holds::tensor);
     }
   }
+  rest(file);
   expect(file, kEnd);
   return true;
 }

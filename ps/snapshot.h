@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "core/file.h"
 #include "core/scope.h"
 
 namespace trireme {
@@ -27,9 +29,10 @@ struct PsProgress {
 // Takes the place of the last one when it is whole. Returns its size in bytes.
 uint64_t write_snapshot(const std::string& path, const std::string& endpoint,
                         const PsProgress& progress, const Scope& scope,
-                        const std::vector<std::string>& names);
+                        const std::vector<std::string>& names,
+                        const std::function<void(ByteSink&)>& rest);
 // False: there is none. Another server's, or a damaged one, is an Error.
 bool read_snapshot(const std::string& path, const std::string& endpoint, PsProgress& progress,
-                   Scope& scope);
+                   Scope& scope, const std::function<void(ByteSource&)>& rest);
 
 }  // namespace trireme

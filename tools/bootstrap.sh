@@ -28,6 +28,7 @@ libprotobuf-dev     header   google/protobuf/message.h
 libgrpc++-dev       header   grpcpp/grpcpp.h
 protobuf-compiler-grpc command grpc_cpp_plugin
 libgloo-dev         header   gloo/allreduce.h
+librocksdb-dev      header   rocksdb/db.h
 libgtest-dev        header   gtest/gtest.h
 libgmock-dev        header   gmock/gmock.h
 libdnnl-dev         header   oneapi/dnnl/dnnl.hpp

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "core/flags.h"
 #include "core/text.h"
 #include "ir/kernel.h"
 #include "transpiler/edit.h"
@@ -20,6 +21,7 @@ struct Kept {
   Shape shape;
   int64_t offset = 0;  // elements of the whole before it
   bool sliced = false;
+  bool by_rows = false;  // of a table whose rows are made on first use
 };
 
 bool makes_any_shape(const Op& op) {
@@ -28,6 +30,9 @@ bool makes_any_shape(const Op& op) {
   return types.contains(op.type()) && op.input_names().empty() &&
          op.attr_or<int32_t>("diag_num", 0) == 0;
 }
+
+// Where memory is limited servers make the rows of a table when they are first used.
+bool rows_on_first_use() { return std::get<int64_t>(get_flag("table_memory")) > 0; }
 
 bool is_random(const Op& op) { return op.type() != "fill_constant"; }
 
@@ -63,12 +68,13 @@ class ServerStartup {
     for (const PlacedParam& param : placement_.params) {
       for (const Slice& slice : param.slices) {
         if (slice.endpoint != endpoint_) continue;
-        keep(param.name, {slice.name, slice.shape, slice.offset, param.is_split()});
+        const bool by_rows = param.remote_rows && rows_on_first_use();
+        keep(param.name, {slice.name, slice.shape, slice.offset, param.is_split(), by_rows});
         for (const size_t u : param.updates) {
           for (const PlacedState& state :
                states_of(placement_, param, placement_.ops.updates[u], slice)) {
-            keep(state.origin->name(),
-                 {state.name, state.shape, state.sliced ? slice.offset : 0, state.sliced});
+            keep(state.origin->name(), {state.name, state.shape, state.sliced ? slice.offset : 0,
+                                        state.sliced, by_rows && state.shape == slice.shape});
           }
         }
       }
@@ -118,6 +124,10 @@ class ServerStartup {
       const auto writes = op->output_names();
       const auto found = writes.empty() ? kept_.end() : kept_.find(writes.front());
       const bool parts = found != kept_.end() && made_in_parts(found->first);
+      if (!parts && found != kept_.end() && found->second.front().by_rows) {
+        throw transpile_error(cat("table ", found->first, " is initialised by ", op->type(),
+                                  ", which cannot make single rows (FLAGS_table_memory)"));
+      }
       if (parts) {
         for (const Kept& kept : found->second) add_part(*op, kept);
         continue;
@@ -140,6 +150,18 @@ class ServerStartup {
 
   void add_part(const Op& op, const Kept& kept) {
     OpSpec spec = op.spec();
+    if (kept.by_rows) {
+      spec.attrs["initializer"] = spec.type;
+      spec.attrs["shape"] = kept.shape.to_vector();
+      spec.type = "init_rows";
+      for (const char* other :
+           {"dtype", "force_cpu", "str_value", "place_type", "diag_num", "diag_step", "diag_val"}) {
+        spec.attrs.erase(other);
+      }
+      if (spec.attrs.contains("seed")) {
+        spec.attrs["seed"] = int64_t{op.attr_or<int32_t>("seed", 0)};
+      }
+    }
     spec.attrs.erase("op_callstack");
     spec.outputs.begin()->second = {kept.name};
     if (kept.sliced) spec.attrs["shape"] = kept.shape.to_vector();

@@ -4,8 +4,11 @@
 #include <map>
 #include <set>
 
+#include "core/flags.h"
+#include "core/random.h"
 #include "core/text.h"
 #include "ir/schema.h"
+#include "ops/remote/row_init.h"
 
 namespace trireme {
 namespace {
@@ -250,6 +253,47 @@ KernelFn fake_init(const KernelSite& site) {
   };
 }
 
+KernelFn init_rows(const KernelSite& site) {
+  using Law = RowInit::Law;
+  static const std::map<std::string, std::tuple<Law, const char*, const char*>> laws = {
+      {"fill_constant", {Law::constant, "value", "value"}},
+      {"uniform_random", {Law::uniform, "min", "max"}},
+      {"gaussian_random", {Law::normal, "mean", "std"}},
+      {"truncated_gaussian_random", {Law::truncated_normal, "mean", "std"}}};
+  const auto initializer = site.attr<std::string>("initializer");
+  const auto found = laws.find(initializer);
+  if (found == laws.end()) {
+    throw site.error(cat("initializer is ", initializer))
+        .fix("choose fill_constant, uniform_random, gaussian_random or truncated_gaussian_random");
+  }
+  const auto extents = site.attr<std::vector<int64_t>>("shape");
+  const Shape shape{std::span<const int64_t>(extents)};
+  if (shape.rank() < 1 || !shape.known() || site.out("Out").dtype != DType::float32) {
+    throw site.error(cat("Out is ", name_of(site.out("Out").dtype), " ", shape))
+        .fix("rows on first use are for tables of float32 with known extents");
+  }
+  const auto& [law, first, second] = found->second;
+  if (law != Law::constant && std::get<bool>(get_flag("original_random"))) {
+    throw site.error("FLAGS_original_random draws a table in order, not row by row")
+        .fix("set FLAGS_original_random or FLAGS_table_memory, not both");
+  }
+  RowInit made;
+  made.shape = shape;
+  made.law = law;
+  made.first = site.attr<float>(first);
+  made.second = site.attr<float>(second);
+  made.seed = static_cast<uint64_t>(site.attr<int64_t>("seed"));
+  // That of the op which would make the whole table (ir/kernel.cc).
+  made.stream = stream_of(cat(initializer, ' ', site.attr<int32_t>(kRandomPosition)));
+  made.begin = static_cast<uint64_t>(stream_begin(site));
+  return [made](const KernelArgs& k) {
+    auto rows = std::make_shared<RowInit>(made);
+    if (rows->seed == 0) rows->seed = fresh_seed();
+    k.outs[0]->clear();
+    k.outs[0]->set_host(std::move(rows));
+  };
+}
+
 KernelFn delete_var(const KernelSite& site) {
   return [count = site.count("X")](const KernelArgs& k) {
     for (size_t i = 0; i < count; ++i) k.ins[i]->clear();
@@ -315,6 +359,21 @@ void register_sharding(Registry& ops) {
       .required_attr<std::vector<int64_t>>("shape", "the shape")
       .traits({.host = true, .effect = true, .no_inference = true})
       .kernel(untyped(fake_init));
+  ops.op("init_rows")
+      .doc("Says how rows of a table begin that a parameter server makes when they are first used.")
+      .out("Out", "the table")
+      .required_attr<std::vector<int64_t>>("shape", "the shape of the table")
+      .required_attr<std::string>("initializer", "the op that would make the whole table")
+      .attr("value", 0.0f, "of fill_constant")
+      .attr("min", -1.0f, "of uniform_random")
+      .attr("max", 1.0f, "of uniform_random")
+      .attr("mean", 0.0f, "of gaussian_random and truncated_gaussian_random")
+      .attr("std", 1.0f, "of gaussian_random and truncated_gaussian_random")
+      .attr("seed", int64_t{0}, "0: other numbers in every process")
+      .attr(std::string(kRandomPosition), 0,
+            "of the initializer among the random ops of its program")
+      .traits({.host = true, .effect = true, .no_inference = true})
+      .kernel(untyped(init_rows));
   ops.op("delete_var")
       .doc("Ends the life of variables: reading one after it is an error.")
       .in_list("X", "the variables")

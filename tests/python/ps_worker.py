@@ -9,15 +9,20 @@ import sys
 import numpy as np
 import paddle.fluid as fluid
 
-BATCH = 8
+BATCH, MANY, TABLE = 8, 4000, 30000  # modes with a table larger than memory look many rows up
 
 
 def uniform(seed):
     return fluid.initializer.Uniform(-0.2, 0.2, seed=seed)
 
 
-def build(sparse, asynchronous):
-    if sparse:
+def build(mode):
+    sparse = mode.endswith('sparse')
+    if mode.endswith('table'):
+        ids = fluid.layers.data('ids', [1], dtype='int64')
+        row = fluid.layers.embedding(ids, [TABLE, 8], is_sparse=True, is_distributed=True,
+                                     param_attr=fluid.ParamAttr('table', initializer=uniform(5)))
+    elif sparse:
         ids = fluid.layers.data('ids', [1], dtype='int64')
         row = fluid.layers.embedding(ids, [600, 32], is_sparse=True,
                                      param_attr=fluid.ParamAttr('table', initializer=uniform(5)))
@@ -29,21 +34,28 @@ def build(sparse, asynchronous):
                           param_attr=fluid.ParamAttr('w2', initializer=uniform(4)))
     label = fluid.layers.data('y', [1])
     loss = fluid.layers.mean(fluid.layers.square_error_cost(out, label))
-    if asynchronous:  # every gradient counts whole, and some are old
+    if mode.startswith('async'):  # every gradient counts whole, and some are old
         fluid.optimizer.SGD(0.02).minimize(loss)
+    elif mode == 'adam_table':
+        fluid.optimizer.Adam(0.02).minimize(loss)
+    elif mode.endswith('table'):
+        fluid.optimizer.Adagrad(0.05).minimize(loss)
     else:
         fluid.optimizer.Momentum(0.05, 0.9).minimize(loss)
     return loss
 
 
-def feed(step, part, parts, sparse):
+def feed(step, part, parts, mode):
     draw = np.random.RandomState(100 + step % 4)
-    batch = {'y': draw.uniform(-1, 1, (BATCH, 1)).astype('float32')}
-    if sparse:
+    count = MANY if mode.endswith('table') else BATCH
+    batch = {'y': draw.uniform(-1, 1, (count, 1)).astype('float32')}
+    if mode.endswith('table'):
+        batch['ids'] = draw.randint(0, TABLE, (count, 1)).astype('int64')
+    elif mode.endswith('sparse'):
         batch['ids'] = draw.randint(0, 600, (BATCH, 1)).astype('int64')
     else:
         batch['x'] = draw.uniform(-1, 1, (BATCH, 128)).astype('float32')
-    share = BATCH // parts
+    share = count // parts
     return {name: value[part * share:(part + 1) * share] for name, value in batch.items()}
 
 
@@ -62,12 +74,11 @@ def main():
     role, index, servers, trainers, mode, steps = sys.argv[1:7]
     index, trainers, steps = int(index), int(trainers), int(steps)
     ends_at = int(os.environ.get('END_AT', -1))
-    sparse = mode.endswith('sparse')
-    loss = build(sparse, mode.startswith('async'))
+    loss = build(mode)
     exe = fluid.Executor(fluid.CPUPlace())
     if role == 'local':
         exe.run(fluid.default_startup_program())
-        losses = [exe.run(feed=feed(step, 0, 1, sparse), fetch_list=[loss])[0].item()
+        losses = [exe.run(feed=feed(step, 0, 1, mode), fetch_list=[loss])[0].item()
                   for step in range(steps)]
         print(json.dumps({'losses': losses}), flush=True)
         return
@@ -91,9 +102,11 @@ def main():
             end_by(os.environ['END_BY'])
             if os.environ['END_BY'] == 'leave':
                 break
-        losses.append(exe.run(program, feed=feed(step, index, trainers, sparse),
+        losses.append(exe.run(program, feed=feed(step, index, trainers, mode),
                               fetch_list=[loss])[0].item())
-    weights = {} if sparse else {name: fluid.global_scope().find_var(name).get_tensor().__array__().tobytes().hex()
+    if os.environ.get('SAVE_TO') and index == 0:
+        fluid.io.save_persistables(exe, os.environ['SAVE_TO'], program)
+    weights = {} if mode.endswith(('sparse', 'table')) else {name: fluid.global_scope().find_var(name).get_tensor().__array__().tobytes().hex()
                                  for name in ('b1', 'w2')}
     exe.close()
     print(json.dumps({'losses': losses, 'weights': weights}), flush=True)

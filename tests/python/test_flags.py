@@ -165,6 +165,8 @@ SEEN_THERE = {
     'FLAGS_plaintext': 'python/test_ps_tables.py',
     'FLAGS_server_return_limit': 'python/test_ps_recovery.py',
     'FLAGS_server_snapshot': 'python/test_ps_recovery.py',
+    'FLAGS_table_directory': 'python/test_ps_rows.py',
+    'FLAGS_table_memory': 'python/test_ps_rows.py',
     'FLAGS_server_snapshot_seconds': 'python/test_ps_recovery.py',
 }
 
