@@ -163,6 +163,9 @@ SEEN_THERE = {
     'FLAGS_job_token': 'python/test_ps_tables.py',
     'FLAGS_lost_trainer': 'python/test_ps_ends.py',
     'FLAGS_plaintext': 'python/test_ps_tables.py',
+    'FLAGS_tls_authority': 'python/test_tls.py',
+    'FLAGS_tls_certificate': 'python/test_tls.py',
+    'FLAGS_tls_key': 'python/test_tls.py',
 }
 
 
