@@ -130,6 +130,8 @@ def resume(path):
 def main():
     mode, steps = sys.argv[1], int(sys.argv[2])
     env = paddle.distributed.ParallelEnv()
+    if mode == 'uneven':
+        os.environ['CPU_NUM'] = str(1 + env.rank)
     sparse = mode == 'sparse'
     if mode.startswith('fleet'):
         run = by_fleet(mode, env)

@@ -80,7 +80,7 @@ def test_servers_and_trainers_talk_encrypted(files):
 
 
 def test_a_trainer_in_plain_text_is_refused(files):
-    env = {**files['ours'], 'FLAGS_rpc_deadline': '3000'}
+    env = {**files['ours'], 'FLAGS_rpc_deadline': '1500'}
     (server,), (trainer,) = ps_job.job(1, 1, everywhere=env, env={0: dict.fromkeys(env, '')
-                                                                  | {'FLAGS_rpc_deadline': '3000'}})
+                                                                  | {'FLAGS_rpc_deadline': '1500'}})
     assert trainer.code == 1 and server.code == 1 and 'have not come' in server.err
