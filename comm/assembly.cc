@@ -1,4 +1,4 @@
-// Meeting over the given endpoints, and a thread that keeps each other informed.
+// A thread that keeps the processes of a group informed of each other.
 #include "comm/assembly.h"
 
 #include <poll.h>
@@ -6,13 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
+#include "comm/assembly_frames.h"
 #include "comm/token.h"
 #include "core/endpoints.h"
 #include "core/error.h"
 #include "core/flags.h"
-#include "core/random.h"
 #include "core/text.h"
 
 namespace trireme {
@@ -20,25 +21,6 @@ namespace {
 
 using Millis = std::chrono::milliseconds;
 
-enum FrameKind : uint8_t {
-  hello,
-  challenge,
-  proof,
-  refusal,
-  text,
-  texts,
-  where,
-  table,
-  failed,
-  bye,
-  ask
-};
-
-constexpr const char* kProtocol = "trireme assembly 1";
-constexpr Millis kBeatEvery{1000}, kFastBeat{10};  // fast: someone wants to leave
-constexpr Millis kTry{200};                        // pause between calls
-constexpr Millis kGreetLimit{5000};                // one that has been called answers within
-constexpr Millis kLeaveLimit{3000};
 constexpr size_t kMostSaid = 2000;  // bytes of a failure
 
 std::mutex& all_mutex() {
@@ -53,8 +35,6 @@ std::set<Assembly*>& all_assemblies() {
 Millis heart_limit() {
   return std::chrono::seconds(std::get<int64_t>(get_flag("heartbeat_limit")));
 }
-
-std::string nonce() { return cat(fresh_seed(), "-", fresh_seed()); }
 
 double seconds_of(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double>(time).count();
@@ -92,139 +72,6 @@ Assembly::~Assembly() {
   if (wake_ >= 0) close(wake_);
 }
 
-std::string Assembly::facts() const {
-  return pack_texts({options_.purpose, join(options_.endpoints, ",")});
-}
-
-// ---- meeting
-
-void Assembly::call_all(Clock::time_point end) {
-  to_others_.resize(static_cast<size_t>(size() - 1));
-  while (true) {
-    std::vector<std::string> missing;
-    for (int other = 1; other < size(); ++other) {
-      Connection& to = to_others_[static_cast<size_t>(other - 1)];
-      if (!to.open()) to = greet(other, end);
-      if (!to.open()) {
-        missing.push_back(cat(other, " (", options_.endpoints[static_cast<size_t>(other)], ")"));
-      }
-    }
-    if (missing.empty()) return;
-    if (Clock::now() >= end) {
-      const std::string why =
-          cat(options_.purpose, ": after ", static_cast<double>(options_.limit.count()) / 1000,
-              " s these ranks have not come: ", join(missing));
-      for (Connection& to : to_others_) to.send(failed, why);
-      throw Error(ErrorKind::timeout, why)
-          .fix("start the processes of all ranks; FLAGS_rpc_deadline says how long they may take");
-    }
-    if (options_.poll) options_.poll();
-    std::this_thread::sleep_for(std::min<Clock::duration>(kTry, end - Clock::now()));
-  }
-}
-
-// Both prove that they know the job's token, each with a number that the other has chosen.
-Connection Assembly::greet(int other, Clock::time_point end) {
-  Connection to = connect_to(options_.endpoints[static_cast<size_t>(other)], kTry);
-  const Clock::time_point soon = std::min(end, Clock::now() + kGreetLimit);
-  const std::string mine = nonce();
-  const std::string of = std::to_string(other);
-  if (!to.open() || !to.send(hello, pack_texts({kProtocol, mine, of, facts()}))) return {};
-  const auto refuse = [](const std::string& why) {
-    throw Error(ErrorKind::precondition, why).fix("start all ranks with the same arguments");
-  };
-  const auto theirs = to.receive(soon);
-  if (theirs && theirs->kind == refusal) refuse(theirs->bytes);
-  if (!theirs || theirs->kind != challenge) return {};
-  const auto parts = unpack_texts(theirs->bytes);
-  if (!parts || parts->size() != 2) return {};
-  const std::string& number = (*parts)[0];
-  if ((*parts)[1] != token_proof(cat("called ", of, mine, number))) {
-    refuse(cat("rank ", other, " was started with another FLAGS_job_token"));
-  }
-  if (!to.send(proof, token_proof(cat("caller ", of, number, mine)))) return {};
-  const auto last = to.receive(soon);
-  if (last && last->kind == refusal) refuse(last->bytes);
-  return last && last->kind == proof ? std::move(to) : Connection();
-}
-
-void Assembly::be_called(Clock::time_point end) {
-  Ear ear(options_.endpoints[static_cast<size_t>(rank())]);
-  to_others_.resize(1);
-  while (Clock::now() < end) {
-    Connection caller = ear.accept(kTry);
-    if (options_.poll) options_.poll();
-    if (!caller.open() || !welcome(caller, end)) continue;  // one that only looks who listens
-    to_others_[0] = std::move(caller);
-    return;
-  }
-  throw Error(ErrorKind::timeout, cat(options_.purpose, ": rank 0 has not called ",
-                                      options_.endpoints[static_cast<size_t>(rank())], " in ",
-                                      static_cast<double>(options_.limit.count()) / 1000, " s"))
-      .fix("start the process of rank 0; FLAGS_rpc_deadline says how long it may take");
-}
-
-bool Assembly::welcome(Connection& caller, Clock::time_point end) {
-  const Clock::time_point soon = std::min(end, Clock::now() + kGreetLimit);
-  const auto said = caller.receive(soon);
-  const auto parts = said && said->kind == hello ? unpack_texts(said->bytes) : std::nullopt;
-  if (!parts || parts->size() != 4 || (*parts)[0] != kProtocol) return false;
-  const std::string &theirs = (*parts)[1], &called = (*parts)[2], mine = nonce();
-  const std::string own = std::to_string(rank());
-  if (!caller.send(challenge,
-                   pack_texts({mine, token_proof(cat("called ", called, theirs, mine))}))) {
-    return false;
-  }
-  const auto proved = caller.receive(soon);
-  if (!proved || proved->kind != proof) return false;
-  if (proved->bytes != token_proof(cat("caller ", called, mine, theirs))) {
-    caller.send(refusal, cat("rank ", rank(), " was started with another FLAGS_job_token"));
-    return false;
-  }
-  if (called != own || (*parts)[3] != facts()) {
-    const auto given = unpack_texts((*parts)[3]);
-    const auto shown = [](const std::vector<std::string>& of) {
-      return of.size() == 2 ? cat(of[0], " of ", of[1]) : std::string("something else");
-    };
-    const std::string why =
-        cat("rank ", rank(), " was started for rank ", rank(), ", ",
-            shown({options_.purpose, join(options_.endpoints, ",")}), "; rank 0 calls it as rank ",
-            called, ", ", given ? shown(*given) : "something else");
-    caller.send(refusal, why);
-    throw Error(ErrorKind::precondition, why).fix("start all ranks with the same arguments");
-  }
-  return caller.send(proof, "");
-}
-
-std::vector<std::string> Assembly::exchange(const std::string& mine) {
-  const Clock::time_point end = Clock::now() + options_.limit;
-  const auto lost = [&](int other) -> Error {
-    return Error(ErrorKind::unavailable,
-                 cat(options_.purpose, ": rank ", other, " is lost: it ended while the ranks met"))
-        .fix("see why that process ended");
-  };
-  std::vector<std::string> all(static_cast<size_t>(size()));
-  all[static_cast<size_t>(rank())] = mine;
-  if (rank() != 0) {
-    const auto given = to_others_[0].send(text, mine) ? to_others_[0].receive(end) : std::nullopt;
-    if (given && given->kind == failed) throw Error(ErrorKind::unavailable, given->bytes);
-    const auto unpacked = given && given->kind == texts ? unpack_texts(given->bytes) : std::nullopt;
-    if (!unpacked || unpacked->size() != all.size()) throw lost(0);
-    return *unpacked;
-  }
-  for (int other = 1; other < size(); ++other) {
-    const auto given = to_others_[static_cast<size_t>(other - 1)].receive(end);
-    if (!given || given->kind != text) throw lost(other);
-    all[static_cast<size_t>(other)] = given->bytes;
-  }
-  for (int other = 1; other < size(); ++other) {
-    if (!to_others_[static_cast<size_t>(other - 1)].send(texts, pack_texts(all))) throw lost(other);
-  }
-  return all;
-}
-
-// ---- while they live
-
 void Assembly::watch() {
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   for (Member& member : members_) member.seen = Clock::now();
@@ -253,9 +100,19 @@ std::string Assembly::failure() const {
   return failure_;
 }
 
+void Assembly::ask_for_members() {
+  if (rank() == 0 || process_ != getpid()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    looks_ = true;
+  }
+  if (wake_ >= 0) eventfd_write(wake_, 1);
+}
+
 bool Assembly::someone_left() const {
   const std::lock_guard lock(mutex_);
-  return std::ranges::any_of(members_, [](const Member& member) { return member.left; });
+  return left_ > 0 ||
+         std::ranges::any_of(members_, [](const Member& member) { return member.left; });
 }
 
 void Assembly::fail(const std::string& why) noexcept {
@@ -279,10 +136,8 @@ void Assembly::leave() noexcept {
   Member& mine = members_[static_cast<size_t>(rank())];
   const auto others_are_done = [&] {
     // Rank 0 has part in all that is exchanged, and goes when the others have ended it.
-    return !failure_.empty() || members_[0].left ||
-           std::ranges::all_of(members_, [&](const Member& member) {
-             return member.left || member.ended >= mine.ended;
-           });
+    if (!failure_.empty() || members_[0].left) return true;
+    return (rank() == 0 ? least_ended() : least_ended_) >= mine.ended;
   };
   asks_ = true;
   eventfd_write(wake_, 1);
@@ -291,6 +146,31 @@ void Assembly::leave() noexcept {
   lock.unlock();
   eventfd_write(wake_, 1);
 }
+
+// Those who have left have ended all of theirs.
+uint64_t Assembly::least_ended() const {
+  uint64_t least = std::numeric_limits<uint64_t>::max();
+  for (const Member& member : members_) {
+    if (!member.left) least = std::min(least, member.ended);
+  }
+  return least;
+}
+
+// What goes to all in every beat does not grow with their number.
+std::string Assembly::summary_text() const {
+  const auto left = std::ranges::count_if(members_, [](const Member& each) { return each.left; });
+  return pack_texts({std::to_string(least_ended()), std::to_string(left)});
+}
+
+void Assembly::take_summary(const std::string& bytes) {
+  const auto said = unpack_texts(bytes);
+  if (!said || said->size() != 2) return;
+  least_ended_ = std::strtoull((*said)[0].c_str(), nullptr, 10);
+  left_ = static_cast<int>(std::strtol((*said)[1].c_str(), nullptr, 10));
+  changed_.notify_all();
+}
+
+Millis Assembly::fast_beat() const { return kFastBeat * (1 + size() / 64); }
 
 std::string Assembly::table_text() const {
   std::vector<std::string> rows;
@@ -338,6 +218,11 @@ void Assembly::hear(size_t number, const FrameMessage& message) {
       changed_.notify_all();
       return;
     }
+    case summary:
+      return take_summary(message.bytes);
+    case look:
+      if (rank() == 0) to_others_[number].send(table, table_text());
+      return;
     case table:
       return take_table(message.bytes);
     case failed:
@@ -348,8 +233,9 @@ void Assembly::hear(size_t number, const FrameMessage& message) {
       [[fallthrough]];
     case ask:
       if (rank() == 0 && Clock::now() >= asked_until_) asks_ = true;  // it asks all of them
+      if (Clock::now() >= asked_until_) hurries_ = true;
       asked_until_ = Clock::now() + kLeaveLimit;
-      return say_where();
+      return;
     default:
       return;
   }
@@ -358,12 +244,11 @@ void Assembly::hear(size_t number, const FrameMessage& message) {
 // The caller holds the mutex. Messages are short: they go into the socket's own memory.
 void Assembly::say_where() {
   const Member& mine = members_[static_cast<size_t>(rank())];
+  const std::string said =
+      rank() == 0 ? summary_text()
+                  : pack_texts({std::to_string(mine.begun), std::to_string(mine.ended), mine.what});
   for (Connection& to : to_others_) {
-    if (!to.open()) continue;
-    rank() == 0
-        ? to.send(table, table_text())
-        : to.send(where,
-                  pack_texts({std::to_string(mine.begun), std::to_string(mine.ended), mine.what}));
+    if (to.open()) to.send(rank() == 0 ? summary : where, said);
   }
 }
 
@@ -397,10 +282,11 @@ void Assembly::run() {
       failure_told_ = true;
       for (Connection& to : to_others_) to.send(failed, failure_);
     }
-    if (Clock::now() >= next_beat || asks_) {
+    if (Clock::now() >= next_beat || asks_ || std::exchange(hurries_, false)) {
       say_where();
-      next_beat = Clock::now() + (Clock::now() < asked_until_ ? kFastBeat : kBeatEvery);
+      next_beat = Clock::now() + (Clock::now() < asked_until_ ? fast_beat() : kBeatEvery);
     }
+    if (std::exchange(looks_, false)) to_others_[0].send(look, "");
     if (std::exchange(asks_, false)) {
       asked_until_ = Clock::now() + kLeaveLimit;
       for (Connection& to : to_others_) to.send(ask, "");

@@ -33,6 +33,7 @@ class Assembly {
   int rank() const { return options_.rank; }
   int size() const { return static_cast<int>(options_.endpoints.size()); }
   const std::string& purpose() const { return options_.purpose; }
+  const std::string& endpoint() const { return options_.endpoints[static_cast<size_t>(rank())]; }
 
   // All give a text and get everybody's, by rank. Before watch().
   std::vector<std::string> exchange(const std::string& mine);
@@ -48,7 +49,9 @@ class Assembly {
     bool left = false;
     Connection::Clock::time_point seen{};
   };
-  std::vector<Member> members() const;  // as they were about a second ago
+  // As they were about a second ago: of rank 0. The others know that since they last asked.
+  std::vector<Member> members() const;
+  void ask_for_members();
 
   // The job has failed: all members hear of it.
   void fail(const std::string& why) noexcept;
@@ -60,8 +63,12 @@ class Assembly {
 
  private:
   using Clock = Connection::Clock;
+  struct Call;
   void call_all(Clock::time_point end);
-  Connection greet(int other, Clock::time_point end);
+  void begin(Call& call);
+  void drop(Call& call);
+  bool go_on(Call& call);
+  [[noreturn]] void give_up(std::vector<Call>& calls) const;
   void be_called(Clock::time_point end);
   bool welcome(Connection& caller, Clock::time_point end);
   std::string facts() const;
@@ -76,6 +83,10 @@ class Assembly {
   }
   std::string table_text() const;
   void take_table(const std::string& bytes);
+  uint64_t least_ended() const;
+  std::string summary_text() const;
+  void take_summary(const std::string& bytes);
+  std::chrono::milliseconds fast_beat() const;
 
   const AssemblyOptions options_;
   const int process_;                  // a forked child is no member
@@ -88,7 +99,11 @@ class Assembly {
   std::vector<Member> members_;
   std::string failure_;
   bool failure_told_ = false;
-  bool asks_ = false;  // the others are asked where they are
+  bool asks_ = false;         // the others are asked where they are
+  bool looks_ = false;        // rank 0 is asked for what it knows of all
+  uint64_t least_ended_ = 0;  // of those who have not left, as rank 0 says
+  int left_ = 0;              // how many have, as rank 0 says
+  bool hurries_ = false;      // someone has asked: it is told at once, and then often
   Clock::time_point asked_until_{};
   bool leaving_ = false;
   bool stops_ = false;

@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -25,10 +26,15 @@ constexpr int kSendMs = 3000;
 using Millis = std::chrono::milliseconds;
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
+std::string host_of(const std::string& endpoint) {
+  std::string host = endpoint.substr(0, endpoint.rfind(':'));
+  if (host.size() > 1 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  return host;
+}
+
 Addresses addresses_of(const std::string& endpoint, int flags) {
   const size_t colon = endpoint.rfind(':');
-  std::string host = endpoint.substr(0, colon);
-  if (host.size() > 1 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  const std::string host = host_of(endpoint);
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -63,7 +69,8 @@ std::string as_bytes(uint32_t number) {
 
 }  // namespace
 
-Connection::Connection(int socket) : socket_(socket) {
+Connection::Connection(int socket, const std::string& host)
+    : socket_(socket), session_(make_tls_session(host)) {
   const int on = 1;
   setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
@@ -72,6 +79,7 @@ Connection& Connection::operator=(Connection&& other) noexcept {
   if (this == &other) return *this;
   close();
   socket_ = std::exchange(other.socket_, -1);
+  session_ = std::move(other.session_);
   in_ = std::move(other.in_);
   return *this;
 }
@@ -86,6 +94,12 @@ bool Connection::send(uint8_t kind, std::string_view bytes) {
   std::string out = as_bytes(static_cast<uint32_t>(bytes.size()));
   out += static_cast<char>(kind);
   out += bytes;
+  if (!session_) return send_bytes(out);
+  session_->write(out);
+  return send_bytes(session_->outgoing());
+}
+
+bool Connection::send_bytes(std::string_view out) {
   const Clock::time_point end = Clock::now() + Millis(kSendMs);
   for (size_t sent = 0; sent < out.size();) {
     const ssize_t count = ::send(socket_, out.data() + sent, out.size() - sent, MSG_NOSIGNAL);
@@ -106,7 +120,13 @@ bool Connection::fill() {
   while (open()) {
     const ssize_t count = recv(socket_, chunk, sizeof chunk, 0);
     if (count > 0) {
-      in_.append(chunk, static_cast<size_t>(count));
+      const std::string_view came(chunk, static_cast<size_t>(count));
+      if (!session_) {
+        in_ += came;
+      } else {
+        const bool ours = session_->take(came, in_);
+        if (!send_bytes(session_->outgoing()) || !ours) return false;
+      }
       if (in_.size() > kMostFrameBytes + kHeadBytes) return true;  // next() takes some first
       continue;
     }
@@ -144,7 +164,12 @@ std::optional<FrameMessage> Connection::receive(Clock::time_point end) {
   }
 }
 
-Ear::Ear(const std::string& endpoint) {
+Connection::Stream Connection::release() {
+  return {
+      .socket = std::exchange(socket_, -1), .session = std::move(session_), .in = std::move(in_)};
+}
+
+Ear::Ear(const std::string& endpoint) : host_(endpoint.substr(0, endpoint.rfind(':'))) {
   std::string why = "no such address";
   const Addresses addresses = addresses_of(endpoint, AI_PASSIVE);
   for (const addrinfo* one = addresses.get(); one && socket_ < 0; one = one->ai_next) {
@@ -166,6 +191,17 @@ Ear::~Ear() {
   if (socket_ >= 0) ::close(socket_);
 }
 
+std::string Ear::endpoint() const {
+  sockaddr_storage own{};
+  socklen_t size = sizeof own;
+  char port[NI_MAXSERV] = "";
+  if (getsockname(socket_, reinterpret_cast<sockaddr*>(&own), &size) == 0) {
+    getnameinfo(reinterpret_cast<sockaddr*>(&own), size, nullptr, 0, port, sizeof port,
+                NI_NUMERICSERV);
+  }
+  return cat(host_, ":", port);
+}
+
 Connection Ear::accept(std::chrono::milliseconds wait) {
   if (!ready(socket_, POLLIN, wait)) return {};
   const int made = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -177,14 +213,45 @@ Connection connect_to(const std::string& endpoint, std::chrono::milliseconds wai
   for (const addrinfo* one = addresses.get(); one; one = one->ai_next) {
     const int made = open_socket(*one);
     if (made < 0) continue;
-    Connection connection(made);
+    Connection connection(made, host_of(endpoint));
     if (connect(made, one->ai_addr, one->ai_addrlen) == 0) return connection;
     if (errno != EINPROGRESS || !ready(made, POLLOUT, wait)) continue;
-    int error = 0;
-    socklen_t size = sizeof error;
-    if (getsockopt(made, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0) return connection;
+    if (is_connected(made)) return connection;
   }
   return {};
+}
+
+Connection begin_connect(const std::string& endpoint, size_t try_number) {
+  const Addresses addresses = addresses_of(endpoint, 0);
+  size_t count = 0;
+  for (const addrinfo* one = addresses.get(); one; one = one->ai_next) ++count;
+  if (count == 0) return {};
+  const addrinfo* chosen = addresses.get();
+  for (size_t i = 0; i < try_number % count; ++i) chosen = chosen->ai_next;
+  const int made = open_socket(*chosen);
+  if (made < 0) return {};
+  Connection connection(made, host_of(endpoint));
+  if (connect(made, chosen->ai_addr, chosen->ai_addrlen) != 0 && errno != EINPROGRESS) return {};
+  return connection;
+}
+
+bool is_connected(int socket) {
+  int error = 0;
+  socklen_t size = sizeof error;
+  return getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+}
+
+void allow_descriptors(size_t count) {
+  constexpr size_t kUsual = 256;  // files, libraries, other sockets
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count + kUsual) return;
+  limit.rlim_cur = std::min<rlim_t>(count + kUsual, limit.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur >= count + kUsual) return;
+  throw Error(
+      ErrorKind::precondition,
+      cat(count, " connections are needed, but this process may open ", limit.rlim_max, " files"))
+      .fix(cat("raise the limit: ulimit -n ", count + kUsual));
 }
 
 std::string pack_texts(const std::vector<std::string>& texts) {

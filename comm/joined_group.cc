@@ -11,12 +11,19 @@ namespace {
 
 using Way = Collective::Kind;
 
+// Exchanges among processes begin in the order in which their tickets were started, whichever the
+// replicas here are through with first: the other processes have no other order in common.
+struct Turns {
+  uint64_t given = 0, next = 0;
+};
+
 // The first member here stands for all of them: it takes what they give, exchanges it, and gives
 // them what came.
 class JoinedTicket final : public Ticket {
  public:
-  JoinedTicket(Group& here, Group& others, const Collective& what)
+  JoinedTicket(Group& here, Group& others, Turns& turns, const Collective& what)
       : what_(what),
+        turns_(turns),
         first_(here.rank() == 0),
         here_size_(here.size()),
         place_(others.rank()),
@@ -29,7 +36,8 @@ class JoinedTicket final : public Ticket {
     part.kind = what.kind == Way::all_reduce   ? Way::reduce
                 : what.kind == Way::all_gather ? Way::gather
                                                : what.kind;
-    if (part.kind != Way::broadcast) gather_ = here.prepare(part);
+    const bool alone = here.size() == 1;
+    if (part.kind != Way::broadcast && !alone) gather_ = here.prepare(part);
     part.tag = what.tag;
     part.kind = what.kind == Way::reduce   ? Way::all_reduce
                 : what.kind == Way::gather ? Way::all_gather
@@ -37,7 +45,7 @@ class JoinedTicket final : public Ticket {
     if (first_) exchange_ = others.prepare(part);
     part.tag = what.tag + ", of all";
     part.kind = what.kind == Way::barrier ? Way::barrier : Way::broadcast;
-    if (!to_first) spread_ = here.prepare(part);
+    if (!to_first && !alone) spread_ = here.prepare(part);
   }
 
   void start(const Exchanged& what) override {
@@ -46,18 +54,19 @@ class JoinedTicket final : public Ticket {
     if (gathers() && counts_.empty()) {
       counts_.assign(static_cast<size_t>(here_size_ * processes_), pieces_.front().count);
     }
+    if (first_) turn_ = turns_.given++;
     stage_ = Stage::gather;
     if (gather_) return start_gather();
-    stage_ = Stage::exchange;
-    if (first_) start_exchange();
+    stage_ = Stage::turn;
+    begin_in_turn();
   }
 
   bool done() override {
     if (stage_ == Stage::gather) {
       if (!gather_->done()) return false;
-      stage_ = Stage::exchange;
-      if (first_) start_exchange();
+      stage_ = Stage::turn;
     }
+    if (stage_ == Stage::turn && !begin_in_turn()) return false;
     if (stage_ == Stage::exchange) {
       if (first_ && !exchange_->done()) return false;
       if (!spread_) return true;
@@ -90,6 +99,15 @@ class JoinedTicket final : public Ticket {
         {.pieces = part_, .counts = gathers() ? counts_here() : std::span<const int64_t>()});
   }
 
+  bool begin_in_turn() {
+    if (first_ && turns_.next != turn_) return false;
+    stage_ = Stage::exchange;
+    if (!first_) return true;
+    ++turns_.next;
+    start_exchange();
+    return true;
+  }
+
   void start_exchange() {
     part_ = pieces_;
     by_process_.clear();
@@ -99,13 +117,15 @@ class JoinedTicket final : public Ticket {
         by_process_.push_back(std::accumulate(from, from + here_size_, int64_t{0}));
       }
       Piece& piece = part_.front();
-      piece.in = static_cast<std::byte*>(piece.out) + static_cast<size_t>(before()) * width();
+      if (gather_) {
+        piece.in = static_cast<std::byte*>(piece.out) + static_cast<size_t>(before()) * width();
+      }
       piece.count = by_process_[static_cast<size_t>(place_)];
     } else if (what_.kind == Way::broadcast) {
       if (place_ != 0) {
         for (Piece& piece : part_) piece.in = piece.out;
       }
-    } else {
+    } else if (gather_) {
       for (Piece& piece : part_) piece.in = piece.out;
     }
     exchange_->start({.pieces = part_, .counts = by_process_});
@@ -121,10 +141,12 @@ class JoinedTicket final : public Ticket {
   }
 
   const Collective what_;
+  Turns& turns_;
+  uint64_t turn_ = 0;
   const bool first_;
   const int here_size_, place_, processes_;
   std::unique_ptr<Ticket> gather_, exchange_, spread_;
-  enum class Stage { gather, exchange, spread } stage_ = Stage::gather;
+  enum class Stage { gather, turn, exchange, spread } stage_ = Stage::gather;
   std::vector<Piece> pieces_, part_;
   std::vector<int64_t> counts_, by_process_;
 };
@@ -139,7 +161,7 @@ class JoinedGroup final : public Group {
     if (what.kind == Way::reduce_scatter) {
       throw InternalError("reduce_scatter among replicas of several processes");
     }
-    return std::make_unique<JoinedTicket>(*here_, *others_, what);
+    return std::make_unique<JoinedTicket>(*here_, *others_, turns_, what);
   }
   void abort(const std::string& why) noexcept override {
     others_->abort(why);
@@ -149,6 +171,7 @@ class JoinedGroup final : public Group {
  private:
   std::unique_ptr<Group> here_;
   std::shared_ptr<Group> others_;
+  Turns turns_;
 };
 
 }  // namespace

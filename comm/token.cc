@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "comm/credentials.h"
 #include "core/error.h"
 #include "core/flags.h"
 #include "core/sha256.h"
@@ -41,13 +42,16 @@ void check_plaintext(const std::vector<std::string>& endpoints) {
   if (policy != "warn" && policy != "refuse" && policy != "allow") {
     throw Error(cat("FLAGS_plaintext is ", policy)).fix("choose warn, refuse or allow");
   }
+  if (find_credentials()) return;
   const auto far = std::ranges::find_if_not(endpoints, is_loopback);
   if (far == endpoints.end() || policy == "allow") return;
   const std::string what =
       cat("what goes to ", *far, " is not encrypted, and whoever is on that network can read it");
   if (policy == "refuse") {
     throw Error(ErrorKind::permission, what + " (FLAGS_plaintext=refuse)")
-        .fix("use a network of your own, and FLAGS_plaintext=allow");
+        .fix(
+            "give all processes certificates (FLAGS_tls_certificate, FLAGS_tls_key, "
+            "FLAGS_tls_authority), or use a network of your own and FLAGS_plaintext=allow");
   }
   warn_once(what + "; FLAGS_plaintext=allow says that it is so on purpose");
 }

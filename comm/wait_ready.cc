@@ -10,6 +10,7 @@
 #include <memory>
 #include <thread>
 
+#include "comm/token.h"
 #include "core/endpoints.h"
 #include "core/error.h"
 #include "core/text.h"
@@ -70,6 +71,7 @@ bool accepts(const std::string& endpoint, int wait_ms) {
 void wait_server_ready(const std::vector<std::string>& endpoints, std::chrono::milliseconds limit,
                        const std::function<void()>& poll) {
   check_endpoints(endpoints, {"wait_server_ready", "endpoints"});
+  check_plaintext(endpoints);  // before any wait
   const Clock::time_point end = Clock::now() + limit;
   bool said = false;
   std::vector<std::string> missing = endpoints;

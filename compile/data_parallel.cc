@@ -70,6 +70,7 @@ class ReplicaMaker {
       if (written && !of_update(state.exit)) feeds_.own_states.push_back(state.name);
     }
     graph_.replicated = true;
+    graph_.across_processes = others_;
     return std::move(feeds_);
   }
 

@@ -97,6 +97,7 @@ class Graph : public Emitter {
   std::vector<int> kept;  // values that outlive the graph in other ways: a region's results
   // A replica's graph only (make_replica). Gradients of a bucket stand one behind the other.
   bool replicated = false;
+  bool across_processes = false;  // some of the replicas are in other processes
   std::vector<std::vector<int>> buckets;
   // Regions only.
   std::vector<int> given;  // values put in place before each iteration

@@ -34,6 +34,7 @@ class Planner {
     cut_segments();
     for (Segment& segment : plan_.segments) find_facts(segment);
     plan_write_backs();
+    if (graph_.across_processes) find_exchange_ends();
     find_lifetimes();
     assign_queues(plan_);
     for (const std::vector<int>& values : graph_.buckets) fill_bucket(values);
@@ -299,6 +300,33 @@ class Planner {
     }
   }
 
+  // What processes sum travels while the backward part goes on: until somebody touches its memory,
+  // or a sub-block may.
+  void find_exchange_ends() {
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const Node& sum = graph_.nodes[n];
+      const OpTraits& trait = sum.schema->trait();
+      if (trait.exchange != Exchange::sum || !trait.effect || sum.ins.empty()) continue;
+      std::set<int> slots;
+      for (int value : sum.ins) slots.insert(plan_.slot_of[value]);
+      for (int value : sum.outs) slots.insert(plan_.slot_of[value]);
+      const auto touches = [&](const std::vector<int>& values) {
+        return std::any_of(values.begin(), values.end(), [&](int value) {
+          return value >= 0 && slots.contains(plan_.slot_of[value]);
+        });
+      };
+      plan_.instructions[n].goes_on = true;
+      size_t end = n + 1;
+      for (; end < graph_.nodes.size(); ++end) {
+        const Node& node = graph_.nodes[end];
+        if (touches(node.ins) || touches(node.outs) || !node.regions.empty()) break;
+      }
+      if (end < graph_.nodes.size()) {
+        plan_.instructions[end].finishes.push_back(static_cast<int>(n));
+      }
+    }
+  }
+
   void find_lifetimes() {
     std::vector<int> segment_of(graph_.nodes.size());
     for (size_t s = 0; s < plan_.segments.size(); ++s) {
@@ -317,6 +345,9 @@ class Planner {
     };
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
+      for (int sum : plan_.instructions[n].finishes) {
+        for (int value : graph_.nodes[sum].outs) touch(value, static_cast<int>(n));
+      }
       for (int value : node.ins) {
         if (value >= 0) touch(value, static_cast<int>(n));
       }
@@ -340,6 +371,10 @@ class Planner {
       life.last_segment = static_cast<int>(plan_.segments.size()) - 1;
       life.last = static_cast<int>(plan_.instructions.size());
     };
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      if (!plan_.instructions[n].goes_on || is_finished(static_cast<int>(n))) continue;
+      for (int value : graph_.nodes[n].outs) touch_at_end(value);
+    }
     for (const auto* values : {&graph_.kept, &graph_.saved}) {
       for (int value : *values) {
         touch_at_end(value);
@@ -352,6 +387,12 @@ class Planner {
     for (size_t s = 0; s < plan_.slots.size(); ++s) {
       if (plan_.slots[s].kind != SlotKind::own || own[s]) plan_.lifetimes[s] = {};
     }
+  }
+
+  bool is_finished(int exchange) const {
+    return std::any_of(plan_.instructions.begin(), plan_.instructions.end(), [&](const auto& each) {
+      return std::find(each.finishes.begin(), each.finishes.end(), exchange) != each.finishes.end();
+    });
   }
 
   // Of late results only what a region's iterations leave: a host op's kernel finds memory for

@@ -35,6 +35,8 @@ struct Instruction {
   // bound after it.
   bool late = false;
   bool exchange = false;          // replicas meet here
+  bool goes_on = false;           // an exchange that the instructions behind it do not wait for
+  std::vector<int> finishes;      // of these, what must have ended before this one runs
   std::vector<int> region_plans;  // indices into Plan::regions
   std::vector<int> cleared;       // results that hold nothing unless its sub-block runs: positions
 };

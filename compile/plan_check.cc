@@ -1,4 +1,5 @@
 // Proves a plan right by replaying it on version numbers instead of data.
+#include <map>
 #include <set>
 
 #include "compile/plan.h"
@@ -8,6 +9,30 @@ namespace trireme {
 namespace {
 
 constexpr int kNothing = -1;
+
+// What an exchange goes on with nobody touches before it is known to have ended.
+void check_exchanges(const Plan& plan) {
+  std::map<int, int> travels;  // by slot: the exchange that has not ended
+  for (size_t i = 0; i < plan.instructions.size(); ++i) {
+    const Instruction& instruction = plan.instructions[i];
+    const Node& node = plan.graph.nodes[instruction.node];
+    for (int ended : instruction.finishes) {
+      std::erase_if(travels, [&](const auto& entry) { return entry.second == ended; });
+    }
+    for (const auto* values : {&node.ins, &node.outs}) {
+      for (int value : *values) {
+        if (value < 0 || !travels.contains(plan.slot_of[value])) continue;
+        throw InternalError(cat("instruction ", i, " (", node.schema->type(), ") uses value ",
+                                value, " while instruction ", travels[plan.slot_of[value]],
+                                " still exchanges it"));
+      }
+    }
+    if (!instruction.goes_on) continue;
+    for (const auto* values : {&node.ins, &node.outs}) {
+      for (int value : *values) travels[plan.slot_of[value]] = static_cast<int>(i);
+    }
+  }
+}
 
 void check_region(const Plan& plan) {
   // Which value each slot holds now.
@@ -107,6 +132,9 @@ void check_region(const Plan& plan) {
 
 }  // namespace
 
-void check_plan(const Plan& plan) { check_region(plan); }
+void check_plan(const Plan& plan) {
+  check_region(plan);
+  check_exchanges(plan);
+}
 
 }  // namespace trireme

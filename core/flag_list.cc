@@ -153,6 +153,14 @@ std::vector<FlagRow> flag_rows() {
       {"plaintext", text("warn"), honoured,
        "Trireme's own: what is done where processes on other machines are talked to, as nothing is "
        "encrypted: warn (once), refuse or allow."},
+      {"tls_certificate", text(""), honoured,
+       "Trireme's own: a file with this process's certificate (PEM); with tls_key and "
+       "tls_authority "
+       "all that the processes of a job tell each other is encrypted, and both ends are checked."},
+      {"tls_key", text(""), honoured,
+       "Trireme's own: a file with the private key of that certificate (PEM)."},
+      {"tls_authority", text(""), honoured,
+       "Trireme's own: a file with the certificate that has signed those of all processes (PEM)."},
       {"drop_answers", text(""), honoured,
        "Trireme's own, for tests: the share of parameter servers' answers that a trainer throws "
        "away and asks for again, and a seed, as 0.2,7."},

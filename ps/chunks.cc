@@ -16,6 +16,11 @@ constexpr int64_t kMostElements = int64_t{1} << 40;
 constexpr int kMostExtents = 8;
 constexpr size_t kMostName = 4096;
 
+void check_memory(int64_t count, size_t width) {
+  const int64_t memory = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  if (count > memory / static_cast<int64_t>(width)) refuse_message("more than this machine holds");
+}
+
 Shape shape_of(const ps::Head& head, DType dtype) {
   if (head.shape_size() > kMostExtents) refuse_message(cat(head.shape_size(), " extents"));
   int64_t count = 1;
@@ -25,10 +30,7 @@ Shape shape_of(const ps::Head& head, DType dtype) {
     }
     count *= extent;
   }
-  const int64_t memory = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  if (count > memory / static_cast<int64_t>(size_of(dtype))) {
-    refuse_message("more than this machine holds");
-  }
+  check_memory(count, size_of(dtype));
   return Shape{std::span<const int64_t>(head.shape().data(), head.shape().size())};
 }
 
@@ -104,6 +106,7 @@ void take_head(const ps::Head& head, PsMessage& message) {
     // A table may have room for rows that have no number yet.
     const int64_t room = shape.rank() > 0 ? shape.at(0) : -1;
     if (head.named() < 0 || head.named() > room) refuse_message("more row numbers than rows");
+    check_memory(head.named(), sizeof(int64_t));
     message.value.clear();
     SelectedRows& rows = message.value.rows();
     rows.height = head.height();

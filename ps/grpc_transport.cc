@@ -15,6 +15,7 @@
 #include "comm/token.h"
 #include "core/flags.h"
 #include "ps/chunks.h"
+#include "ps/grpc_credentials.h"
 #include "ps/servers.grpc.pb.h"
 
 namespace trireme {
@@ -134,7 +135,7 @@ class GrpcChannel final : public PsChannel {
     arguments.SetInt("grpc.min_reconnect_backoff_ms", silent);  // a connection is made within
     arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     arguments.SetInt("grpc.initial_reconnect_backoff_ms", 100);
-    return grpc::CreateCustomChannel(endpoint, grpc::InsecureChannelCredentials(), arguments);
+    return grpc::CreateCustomChannel(endpoint, channel_credentials(), arguments);
   }
 
   // A new stream where the old one broke: the server may have started again.
@@ -244,7 +245,7 @@ class GrpcListener final : public PsListener {
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two servers cannot share a port
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                                kKeepAliveMs / 2);
-    builder.AddListeningPort(endpoint, grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(endpoint, server_credentials(), &port);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     if (!server_ || port == 0) {

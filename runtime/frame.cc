@@ -64,6 +64,7 @@ void Frame::begin(Scope& scope, const RunSettings& settings) {
   segment_ = 0;
   next_ = -1;
   for_all_ = false;
+  under_way_.clear();
 }
 
 void Frame::find_states(Scope& scope) {
@@ -117,7 +118,9 @@ Frame::Progress Frame::advance() {
   const RunSettings& settings = *top_->settings_;
   for (; segment_ < binding_.segment_count(); ++segment_) {
     const Segment& segment = plan_.segments[segment_];
-    if (segment.by_first && group_ && !for_all_) return Progress::for_all;
+    if (segment.by_first && group_ && !for_all_) {
+      return end_exchanges(nullptr) ? Progress::for_all : Progress::waits;
+    }
     if (next_ < 0) {
       enter_segment(segment_);
       next_ = segment.begin;
@@ -129,8 +132,14 @@ Frame::Progress Frame::advance() {
         next_ = stretch->end;
         continue;
       }
+      if (!under_way_.empty() && !end_exchanges(&plan_.instructions[next_].finishes)) {
+        return Progress::waits;
+      }
       if (group_ && steps_[static_cast<size_t>(next_)]) {
-        if (!take_part(next_)) return Progress::waits;
+        if (!take_part(next_)) {
+          if (!plan_.instructions[next_].goes_on) return Progress::waits;
+          under_way_.push_back(next_);
+        }
       } else {
         run_instruction(next_);
       }
@@ -139,7 +148,16 @@ Frame::Progress Frame::advance() {
     leave_segment(segment_);
     next_ = -1;
   }
-  return Progress::ended;
+  return end_exchanges(nullptr) ? Progress::ended : Progress::waits;
+}
+
+// Moves on what travels; false: some of `awaited`, or of all, has not ended.
+bool Frame::end_exchanges(const std::vector<int>* awaited) {
+  std::erase_if(under_way_, [this](int index) { return take_part(index); });
+  if (!awaited) return under_way_.empty();
+  return std::none_of(awaited->begin(), awaited->end(), [this](int index) {
+    return std::find(under_way_.begin(), under_way_.end(), index) != under_way_.end();
+  });
 }
 
 bool Frame::take_part(int index) {

@@ -127,6 +127,7 @@ class Frame : public RunContext {
 
   void run_segments();
   bool take_part(int index);
+  bool end_exchanges(const std::vector<int>* awaited);
   int replica() const { return top_->group_ ? top_->group_->rank() : 0; }
   void run_instruction(int index);
   void run_kernel(int index);
@@ -162,11 +163,12 @@ class Frame : public RunContext {
   std::chrono::steady_clock::time_point next_poll_{};
   bool ran_ = false;
 
-  uint64_t iteration_ = 0;  // of a sub-block, through the whole run
-  int current_ = 0;         // instruction
-  size_t segment_ = 0;      // where advance() goes on
-  int next_ = -1;           // instruction; -1: the segment is not entered yet
-  bool for_all_ = false;    // the others have ended
+  uint64_t iteration_ = 0;      // of a sub-block, through the whole run
+  int current_ = 0;             // instruction
+  size_t segment_ = 0;          // where advance() goes on
+  int next_ = -1;               // instruction; -1: the segment is not entered yet
+  bool for_all_ = false;        // the others have ended
+  std::vector<int> under_way_;  // exchanges that instructions behind them did not wait for
 };
 
 }  // namespace trireme

@@ -40,6 +40,7 @@ constexpr const char* kNormalisation =
     "the pass fuse_batch_norm joins batch_norm, a sum and relu, forwards and backwards, with equal "
     "bits";
 constexpr const char* kGpuOnly = "only GPU engines have this part";
+constexpr const char* kStartupSays = "the startup program decides: the transpiler writes it there";
 constexpr const char* kPlaceDecides = "the executor's place and the places of the program decide";
 
 // A knob that cannot be had when `asked`, and has nothing to do otherwise.
@@ -193,11 +194,11 @@ std::vector<Knob> explain(const BuildStrategy& s) {
          {"nccl_comm_num", shown(s.nccl_comm_num), not_needed, kGpuOnly});
   number("bkcl_comm_num", s.bkcl_comm_num, 1,
          {"bkcl_comm_num", shown(s.bkcl_comm_num), not_needed, kGpuOnly});
-  knobs.push_back(
-      {"use_hierarchical_allreduce", shown(s.use_hierarchical_allreduce), not_needed, kGpuOnly});
+  knobs.push_back({"use_hierarchical_allreduce", shown(s.use_hierarchical_allreduce), not_needed,
+                   kStartupSays});
   number("hierarchical_allreduce_inter_nranks", s.hierarchical_allreduce_inter_nranks, 0,
          {"hierarchical_allreduce_inter_nranks", shown(s.hierarchical_allreduce_inter_nranks),
-          not_needed, kGpuOnly});
+          not_needed, kStartupSays});
   knobs.push_back({"is_distribution", shown(s.is_distribution), not_needed,
                    "whether a program sends and receives is read off its ops"});
   knobs.push_back(

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "comm/gloo_group.h"
+#include "comm/process_group.h"
 #include "comm/ring.h"
 #include "core/caller_poll.h"
 #include "core/endpoints.h"
@@ -24,7 +24,8 @@ std::chrono::milliseconds flag_in_ms(const char* name) {
   return std::chrono::milliseconds(std::get<int64_t>(get_flag(name)));
 }
 
-std::shared_ptr<Ring> meet(const RankNames& endpoints, int rank, const std::string& purpose) {
+std::shared_ptr<Ring> meet(const RankNames& endpoints, int rank, const std::string& purpose,
+                           int per_node = 0) {
   const auto limit = flag_in_ms("rpc_deadline");
   ProcessGroupOptions options{
       .who = {.endpoints = endpoints,
@@ -32,6 +33,7 @@ std::shared_ptr<Ring> meet(const RankNames& endpoints, int rank, const std::stri
               .purpose = purpose,
               .limit = limit.count() > 0 ? limit : std::chrono::hours{24 * 365},
               .poll = poll_caller},
+      .per_node = per_node,
       .limit = flag_in_ms("collective_limit")};
   return std::make_shared<Ring>(make_process_group(options), endpoints);
 }
@@ -42,14 +44,28 @@ void check_rank(const KernelSite& site, int rank, size_t count) {
       .fix(cat("give a rank from 0 to ", count - 1));
 }
 
+// 0: one level.
+int ranks_of_a_node(const KernelSite& site, int ranks) {
+  if (!site.attr<bool>("use_hierarchical_allreduce")) return 0;
+  const int each = site.attr<int32_t>("hierarchical_allreduce_inter_nranks");
+  if (each > 1 && each < ranks && ranks % each == 0) return each;
+  throw site
+      .error(
+          cat("hierarchical_allreduce_inter_nranks is ", each, ", and there are ", ranks, " ranks"))
+      .fix("give the number of ranks of one node: more than one, and a part of all");
+}
+
 KernelFn gen_nccl_id(const KernelSite& site) {
   const auto endpoints = site.attr<RankNames>("trainers");
   const int rank = site.attr<int32_t>("trainer_id");
   check_endpoints(endpoints, {"gen_nccl_id", "trainers"});
   check_rank(site, rank, endpoints.size());
+  const int per_node = ranks_of_a_node(site, static_cast<int>(endpoints.size()));
+  const std::string purpose =
+      cat("an nccl2 job", per_node > 0 ? cat(", ", per_node, " ranks a node") : "");
   return [=](const KernelArgs& k) {
     k.outs[0]->clear();
-    k.outs[0]->set_host(meet(endpoints, rank, "an nccl2 job"));
+    k.outs[0]->set_host(meet(endpoints, rank, purpose, per_node));
   };
 }
 
@@ -191,7 +207,8 @@ void register_meeting(Registry& ops) {
       .attr("trainers", RankNames{}, "endpoints of all ranks")
       .required_attr<int32_t>("trainer_id", "this rank")
       .attr("nccl_comm_num", 1, "number of rings; one carries all")
-      .attr("use_hierarchical_allreduce", false, "accepted; changes no result")
+      .attr("use_hierarchical_allreduce", false,
+            "sums inside nodes first, then among the first ranks of nodes")
       .attr("hierarchical_allreduce_inter_nranks", -1, "ranks of one node");
   of_ranks(ops, "c_gen_nccl_id", "The ranks of one ring meet.", c_gen_nccl_id)
       .out("Out", "the ranks, as this one knows them")

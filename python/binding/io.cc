@@ -1,4 +1,5 @@
 // Saving and loading: the functions of io/.
+#include "io/checkpoint.h"
 #include "io/inference_model.h"
 #include "io/state.h"
 #include "io/vars.h"
@@ -34,6 +35,20 @@ void bind_vars(py::module_& m) {
       [](const ScopePtr& scope, const std::string& dirname, const std::vector<Var*>& vars,
          const Text& filename) { load_vars(scope->get(), dirname, var_list(vars), filename); },
       "scope"_a, "dirname"_a, "vars"_a, "filename"_a);
+  m.def(
+      "save_checkpoint",
+      [](const ScopePtr& scope, const std::string& dirname, const std::vector<Var*>& vars,
+         const CheckpointNotes& notes) {
+        save_checkpoint(scope->get(), dirname, var_list(vars), notes);
+      },
+      "scope"_a, "dirname"_a, "vars"_a, "notes"_a);
+  m.def(
+      "load_checkpoint",
+      [](const ScopePtr& scope, const std::string& dirname, const std::vector<Var*>& vars,
+         const Names& notes) {
+        return load_checkpoint(scope->get(), dirname, var_list(vars), notes);
+      },
+      "scope"_a, "dirname"_a, "vars"_a, "notes"_a);
   m.def("is_saved_persistable", [](const Var& var) { return is_persistable(var); });
 }
 

@@ -1,5 +1,5 @@
 // Groups over sockets: each rank is a thread of the test, with its own endpoint, as a process has.
-#include "comm/gloo_group.h"
+#include "comm/process_group.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

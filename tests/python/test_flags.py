@@ -168,6 +168,9 @@ SEEN_THERE = {
     'FLAGS_table_directory': 'python/test_ps_rows.py',
     'FLAGS_table_memory': 'python/test_ps_rows.py',
     'FLAGS_server_snapshot_seconds': 'python/test_ps_recovery.py',
+    'FLAGS_tls_authority': 'python/test_tls.py',
+    'FLAGS_tls_certificate': 'python/test_tls.py',
+    'FLAGS_tls_key': 'python/test_tls.py',
 }
 
 

@@ -57,7 +57,7 @@ def test_ranks_are_told_who_they_are(script, tmp_path):
                                 [script(SHOW)], {'http_proxy': 'nowhere', 'CUDA_VISIBLE_DEVICES': '5,3'})
     assert code == 0, err
     assert shown(tmp_path / 'workerlog.1') == {
-        'PADDLE_TRAINER_ID': '1', 'PADDLE_TRAINERS_NUM': '2', 'PADDLE_CURRENT_ENDPOINT': '127.0.0.1:47101',
+        'PADDLE_TRAINING_ROLE': 'TRAINER', 'PADDLE_TRAINER_ID': '1', 'PADDLE_TRAINERS_NUM': '2', 'PADDLE_CURRENT_ENDPOINT': '127.0.0.1:47101',
         'PADDLE_TRAINER_ENDPOINTS': '127.0.0.1:47100,127.0.0.1:47101', 'FLAGS_selected_gpus': '0'}
 
 
@@ -109,6 +109,12 @@ def test_nothing_is_left_when_the_launcher_is_ended(script, tmp_path, number):
     (['--nproc_per_node', '2', '--started_port', '1', '--node_ip', '192.0.2.1', '--ips', '192.0.2.1', 'x.py'],
      'cannot use 192.0.2.1:1'),
     (['--selected_gpus', '0', '--nproc_per_node', '2', 'x.py'], 'both say how many'),
+    (['--nnodes', '2', 'x.py'], '--nnodes is 2, but --ips names 1'),
+    (['--run_mode', 'ps', 'x.py'], 'servers are not asked for'),
+    (['--servers', 'a:1,b:2', '--server_num', '1', '--worker_num', '1', 'x.py'], '--servers names 2'),
+    (['--servers', 'a:1', 'x.py'], 'come together'),
+    (['--servers', '192.0.2.1:1', '--worker_num', '1', 'x.py'], 'cannot use 192.0.2.1:1'),
+    (['--max_restart', '3', 'x.py'], 'not started again by themselves'),
 ])
 def test_what_cannot_be_started_is_said_before_anything_is(arguments, text):
     code, err = rank_job.launch('launch', arguments, [])

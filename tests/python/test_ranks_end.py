@@ -48,6 +48,13 @@ def test_another_number_of_trainers_is_refused():
     assert 'was transpiled for 2 trainers (nccl2), but num_trainers is 3' in job.err
 
 
+def test_another_number_of_places_than_the_others_have_is_refused_by_rank():
+    job = rank_job.job(2, 'uneven')
+    assert job.code == 1
+    assert 'rank 1 trains on 2 devices and rank 0 on 1' in job.logs[0]
+    assert 'rank 0 trains on 1 devices and rank 1 on 2' in job.logs[1]
+
+
 def test_training_before_the_startup_program_says_so():
     job = rank_job.job(2, 'forgot_startup')
     assert 'the processes have not met' in job.err and 'startup program' in job.err

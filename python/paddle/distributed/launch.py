@@ -20,7 +20,23 @@ def _parse(argv):
     parser.add_argument('--log_dir', help='write workerlog.<rank> there; else all write here')
     parser.add_argument('--server_num', type=int, help='with --worker_num: parameter servers')
     parser.add_argument('--worker_num', '--trainer_num', type=int, help='their trainers')
+    parser.add_argument('--servers', help='addresses of parameter servers, "ip:port,ip:port"')
+    parser.add_argument('--run_mode', choices=('collective', 'ps'), help='ranks, or servers and trainers')
+    parser.add_argument('--nnodes', type=int, help='number of machines: as many as --ips names')
+    parser.add_argument('--max_restart', type=int, default=0, help='0: a job that fails ends')
     args = parser.parse_args(argv)
+    by_servers = args.servers is not None or args.server_num is not None
+    if args.run_mode is not None and (args.run_mode == 'ps') != by_servers:
+        parser.error(f'--run_mode {args.run_mode}, but servers are {"" if by_servers else "not "}asked for')
+    if args.servers is not None and args.server_num not in (None, args.servers.count(',') + 1):
+        parser.error(f'--server_num is {args.server_num}, but --servers names {args.servers.count(",") + 1}')
+    if args.nnodes is not None and args.nnodes != len(args.cluster_node_ips.split(',')):
+        parser.error(f'--nnodes is {args.nnodes}, but --ips names {len(args.cluster_node_ips.split(","))}')
+    if args.max_restart:
+        parser.error('--max_restart: jobs are not started again by themselves: save checkpoints, and start '
+                     'the command again')
+    if args.servers is not None:
+        args.server_num = args.servers.count(',') + 1
     if (args.server_num is None) != (args.worker_num is None):
         parser.error('--server_num and --worker_num come together')
     if args.selected_gpus and args.nproc_per_node:
@@ -66,7 +82,7 @@ def tasks(args):
     supervise.check_ports(everyone[first:first + count])
     made = []
     for i in range(count):
-        env = {'PADDLE_TRAINER_ID': str(first + i), 'PADDLE_CURRENT_ENDPOINT': everyone[first + i],
+        env = {'PADDLE_TRAINING_ROLE': 'TRAINER', 'PADDLE_TRAINER_ID': str(first + i), 'PADDLE_CURRENT_ENDPOINT': everyone[first + i],
                'PADDLE_TRAINERS_NUM': str(len(everyone)), 'PADDLE_TRAINER_ENDPOINTS': ','.join(everyone)}
         if gpus:
             env['FLAGS_selected_gpus'] = gpus[i]
@@ -79,7 +95,8 @@ def main(argv=None):
     arguments.show(args)
     if args.server_num is not None:
         return launch_ps.run(args.training_script, args.training_script_args, args.server_num,
-                             args.worker_num, log_dir=args.log_dir or 'logs')
+                             args.worker_num, log_dir=args.log_dir or 'logs',
+                             endpoints=[each.strip() for each in (args.servers or '').split(',') if each])
     started = tasks(args)
     if args.log_level <= 10:
         for task in started:

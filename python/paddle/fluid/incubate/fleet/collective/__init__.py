@@ -1,6 +1,9 @@
 """A fleet of ranks: all train on a part of the batch, and exchange gradients."""
+import json
 import os
+import shutil
 
+import _trireme as _C
 from paddle.fluid import io
 from paddle.fluid.compiler import CompiledProgram
 from paddle.fluid.strategy import BuildStrategy, ExecutionStrategy
@@ -11,22 +14,31 @@ from ..base.fleet_base import DistributedOptimizer, Fleet, Mode, one_loss, one_s
 __all__ = ['fleet', 'Collective', 'CollectiveOptimizer', 'DistributedStrategy', 'TrainStatus']
 
 _CHECKPOINT = '__paddle_fleet_checkpoint__'
+_STATUS = 'fleet_train_status'
 
 
 class TrainStatus:
-    """How far a training is: the last epoch that a checkpoint holds."""
+    """How far a training is: the last whole epoch, and how many batches of the next one are behind it."""
 
-    def __init__(self, epoch_no=-1):
-        self._epoch_no = epoch_no
+    def __init__(self, epoch_no=-1, batch_no=0):
+        self._epoch_no, self.batch_no = epoch_no, batch_no
 
     def next(self):
         return self._epoch_no + 1
 
+    def _as_text(self):
+        return json.dumps({'epoch_no': self._epoch_no, 'batch_no': self.batch_no})
+
+    @staticmethod
+    def _from_text(text):
+        told = json.loads(text)
+        return TrainStatus(told['epoch_no'], told['batch_no'])
+
     def __eq__(self, other):
-        return isinstance(other, TrainStatus) and self._epoch_no == other._epoch_no
+        return isinstance(other, TrainStatus) and self._as_text() == other._as_text()
 
     def __hash__(self):
-        return hash(self._epoch_no)
+        return hash(self._as_text())
 
 
 _OWN = {'use_local_sgd': False, 'use_dist_fc': False, 'dist_fc_config': None,
@@ -76,19 +88,23 @@ class Collective(Fleet):
 
     def save_check_point(self, executor, path, train_status, main_program=None, fs=None,
                          local_cache_path='.cache', remain_all_checkpoint=True):
-        """Parameters and how far training is, under the next number; whole, or not at all."""
+        """All that training needs to go on, under the next number: parameters, what optimizers and
+        schedules keep, how far random numbers are, train_status; whole, or not at all. One rank saves."""
         if fs is not None:
             raise NotImplementedError('save_check_point(fs=...): checkpoints are saved on local disks')
         numbers = self._checkpoints(path)
         number = numbers[-1] + 1 if numbers else 0
         whole = os.path.join(path, f'{_CHECKPOINT}.{number}')
         part = whole + '.tmp'
-        self.save_persistables(executor, part, main_program)
-        with open(os.path.join(part, 'fleet_train_status'), 'w') as file:
-            file.write(str(train_status._epoch_no))
-            file.flush()
-            os.fsync(file.fileno())
+        shutil.rmtree(part, ignore_errors=True)  # of a save that was cut off
+        self._check_executor(executor)
+        _C.save_checkpoint(_C.global_scope(), part, self._kept(main_program), {_STATUS: train_status._as_text()})
         os.rename(part, whole)
+        held = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(held)  # the name as well
+        finally:
+            os.close(held)
         if not remain_all_checkpoint:
             self.clean_redundant_check_points(path)
         return number
@@ -102,12 +118,15 @@ class Collective(Fleet):
                 raise RuntimeError(f'{path} holds no checkpoint')
             return None
         last = os.path.join(path, f'{_CHECKPOINT}.{numbers[-1]}')
-        io.load_persistables(executor, last, main_program or self._origin_main_program)
-        with open(os.path.join(last, 'fleet_train_status')) as file:
-            return TrainStatus(int(file.read()))
+        self._check_executor(executor)
+        notes = _C.load_checkpoint(_C.global_scope(), last, self._kept(main_program), [_STATUS])
+        return TrainStatus._from_text(notes[_STATUS])
+
+    def _kept(self, main_program):
+        program = main_program or self._origin_main_program
+        return [var for var in program.list_vars() if io.is_persistable(var)]
 
     def clean_redundant_check_points(self, root_path, fs=None, checkpoint_num=1):
-        import shutil
         for number in self._checkpoints(root_path)[:-checkpoint_num]:
             shutil.rmtree(os.path.join(root_path, f'{_CHECKPOINT}.{number}'))
 

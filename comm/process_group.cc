@@ -1,130 +1,30 @@
-// Collectives among processes. A thread of the group drives Gloo, whose calls wait; tickets never
-// do.
-#include "comm/gloo_group.h"
-
-#include "core/error.h"
-#include "core/text.h"
-
-#ifdef TRIREME_HAVE_GLOO
-
-#include <fcntl.h>
-#include <gloo/allgatherv.h>
-#include <gloo/allreduce.h>
-#include <gloo/barrier.h>
-#include <gloo/broadcast.h>
-#include <gloo/rendezvous/context.h>
-#include <gloo/transport/tcp/device.h>
-#include <sys/socket.h>
-#include <unistd.h>
+// Collectives among processes. A thread of the group makes the mesh's calls, which wait; tickets
+// never do.
+#include "comm/process_group.h"
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <cstring>
 #include <deque>
-#include <filesystem>
-#include <fstream>
-#include <map>
 #include <numeric>
 #include <set>
-#include <stdexcept>
 #include <thread>
 
-#include "comm/combine.h"
+#include "comm/credentials.h"
+#include "comm/rank_mesh.h"
+#include "core/error.h"
 #include "core/flags.h"
+#include "core/text.h"
 #include "core/warning.h"
 
 namespace trireme {
 namespace {
 
 using Way = Collective::Kind;
-using GlooClock = std::chrono::steady_clock;
-using GlooMillis = std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+using Millis = std::chrono::milliseconds;
 
-constexpr GlooMillis kTable{1500};  // so old is what is known of the others' whereabouts
-
-// Addresses go over the assembly: all give theirs at once, so nothing is waited for here.
-class AssemblyStore final : public gloo::rendezvous::Store {
- public:
-  explicit AssemblyStore(Assembly& assembly) : assembly_(assembly) {}
-  void set(const std::string& key, const std::vector<char>& data) override {
-    for (const std::string& one :
-         assembly_.exchange(pack_texts({key, {data.begin(), data.end()}}))) {
-      const auto parts = unpack_texts(one);
-      if (!parts || parts->size() != 2) throw IoError("a rank has given no address");
-      given_[(*parts)[0]] = (*parts)[1];
-    }
-  }
-  std::vector<char> get(const std::string& key) override {
-    const std::string& found = given_.at(key);
-    return {found.begin(), found.end()};
-  }
-  void wait(const std::vector<std::string>&) override {}
-  void wait(const std::vector<std::string>&, const GlooMillis&) override {}
-
- private:
-  Assembly& assembly_;
-  std::map<std::string, std::string> given_;
-};
-
-// The connections of a Gloo device, so that whoever waits in Gloo can be woken: Gloo's own way to
-// close them lets those wait on. A socket that is shut down looks like one whose other end has
-// gone. Gloo does not say which they are; the system does: what the poll set of its thread looks
-// at.
-class Sockets {
- public:
-  // Makes the device, and sees which poll set is new.
-  explicit Sockets(gloo::transport::tcp::attr& address) {
-    static std::mutex one_at_a_time;
-    const std::lock_guard lock(one_at_a_time);
-    const std::set<std::string> before = poll_sets();
-    device = gloo::transport::tcp::CreateDevice(address);
-    for (const std::string& set : poll_sets()) {
-      if (!before.contains(set)) sets_.push_back(set);
-    }
-  }
-  ~Sockets() {
-    for (const int each : held_) close(each);
-  }
-  Sockets(const Sockets&) = delete;
-  Sockets& operator=(const Sockets&) = delete;
-
-  // When all are connected. Gloo may close its numbers, and the next file may get them: these are
-  // our own.
-  void hold() {
-    for (const std::string& set : sets_) {
-      std::ifstream lines("/proc/self/fdinfo/" + set);
-      for (std::string line; std::getline(lines, line);) {
-        int number = -1;
-        sockaddr_storage peer{};
-        socklen_t size = sizeof peer;
-        if (std::sscanf(line.c_str(), "tfd: %d", &number) != 1) continue;
-        if (getpeername(number, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
-        held_.push_back(fcntl(number, F_DUPFD_CLOEXEC, 0));
-      }
-    }
-  }
-  size_t count() const { return held_.size(); }
-  void shut_down() const {
-    for (const int each : held_) shutdown(each, SHUT_RDWR);
-  }
-
-  std::shared_ptr<gloo::transport::Device> device;
-
- private:
-  static std::set<std::string> poll_sets() {
-    std::set<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-      std::error_code gone;
-      const std::string what = std::filesystem::read_symlink(entry.path(), gone).string();
-      if (what.find("[eventpoll]") != what.npos) found.insert(entry.path().filename().string());
-    }
-    return found;
-  }
-
-  std::vector<std::string> sets_;  // as numbers of files
-  std::vector<int> held_;
-};
+constexpr Millis kTable{1500};  // so old is what is known of the others' whereabouts
 
 struct Work {
   std::vector<Piece> pieces;
@@ -137,22 +37,8 @@ class Link {
  public:
   explicit Link(const ProcessGroupOptions& options)
       : limit_(options.limit), assembly_(options.who) {
-    const std::string& own = options.who.endpoints[static_cast<size_t>(options.who.rank)];
-    gloo::transport::tcp::attr address(own.substr(0, own.rfind(':')).c_str());
     try {
-      sockets_ = std::make_unique<Sockets>(address);
-      auto context =
-          std::make_shared<gloo::rendezvous::Context>(assembly_.rank(), assembly_.size());
-      context->setTimeout(options.who.limit);
-      AssemblyStore store(assembly_);
-      context->connectFullMesh(store, sockets_->device);
-      // Who waits too long, and for whom, is found out by tickets: Gloo itself would not say.
-      context->setTimeout(std::chrono::hours{24 * 365});
-      context_ = std::move(context);
-      sockets_->hold();
-      if (sockets_->count() + 1 != static_cast<size_t>(size())) {
-        throw std::runtime_error("a connection was closed at once");
-      }
+      mesh_ = connect(options);
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
@@ -164,8 +50,23 @@ class Link {
     driver_ = std::thread([this] { drive(); });
   }
 
-  // A rank that failed while others still connect, or as soon as it was connected itself, cuts their
-  // connections, and says why besides.
+  std::unique_ptr<RankMesh> connect(const ProcessGroupOptions& options) {
+    std::vector<int> all(static_cast<size_t>(size()));
+    std::iota(all.begin(), all.end(), 0);
+    const int width = options.per_node;
+    const auto connect_some = find_credentials() ? connect_ring : connect_gloo;
+    if (width <= 1) return connect_some(assembly_, {all, "all"}, options.who.limit);
+    promise(size() > width && size() % width == 0, "several nodes of as many ranks");
+    const auto node = all.begin() + rank() / width * width;
+    auto inner =
+        connect_some(assembly_, {{node, node + width}, cat("node ", *node)}, options.who.limit);
+    std::erase_if(all, [&](int each) { return each % width != 0; });
+    auto outer = connect_some(assembly_, {all, "firsts of nodes"}, options.who.limit);
+    return join_levels(std::move(inner), std::move(outer), rank(), size());
+  }
+
+  // A rank that failed while others still connect, or as soon as it was connected itself, cuts
+  // their connections, and says why besides.
   std::string cause_of_others() {
     constexpr std::chrono::milliseconds kLook{20};
     constexpr int kLooks = 100;
@@ -189,7 +90,7 @@ class Link {
 
   int rank() const { return assembly_.rank(); }
   int size() const { return assembly_.size(); }
-  GlooMillis limit(const Collective& what) const {
+  Millis limit(const Collective& what) const {
     return what.limit.count() > 0 ? what.limit : limit_;
   }
   Assembly& assembly() { return assembly_; }
@@ -206,13 +107,13 @@ class Link {
   // Every ticket of every member ends: what is under way is cut off.
   void abort(const std::string& why) noexcept {
     assembly_.fail(why);
-    sockets_->shut_down();
+    mesh_->cut();
   }
 
   void check(const std::string& tag) {
     const std::string failure = assembly_.failure();
     if (failure.empty()) return;
-    sockets_->shut_down();
+    mesh_->cut();
     throw Error(ErrorKind::unavailable, cat("while ", tag, " was exchanged: ", failure))
         .fix("see why that process ended, and start the job again");
   }
@@ -283,6 +184,7 @@ class Link {
   void wait_for_cause() {
     for (int i = 0; i < 20 && assembly_.failure().empty(); ++i) {
       if (assembly_.someone_left()) {
+        assembly_.ask_for_members();
         std::string gone;
         const auto members = assembly_.members();
         for (size_t r = 0; r < members.size(); ++r) {
@@ -295,7 +197,7 @@ class Link {
                   " still exchanges: all ranks must run the same number of steps"));
         }
       }
-      std::this_thread::sleep_for(GlooMillis(50));
+      std::this_thread::sleep_for(Millis(50));
     }
   }
 
@@ -312,10 +214,8 @@ class Link {
         return gather(what, work);
       case Way::reduce_scatter:
         return reduce_scatter(what, work);
-      case Way::barrier: {
-        gloo::BarrierOptions options(context_);
-        return gloo::barrier(options);
-      }
+      case Way::barrier:
+        return mesh_->barrier();
     }
   }
 
@@ -333,9 +233,8 @@ class Link {
     const uint64_t hash = std::hash<std::string>()(mine);
     std::vector<uint64_t> all(static_cast<size_t>(size()));
     all[static_cast<size_t>(rank())] = hash;
-    gloo::AllgathervOptions options(context_);
-    options.setOutput(all.data(), std::vector<size_t>(all.size(), 1));
-    gloo::allgatherv(options);
+    mesh_->all_gather(reinterpret_cast<std::byte*>(all.data()),
+                      std::vector<size_t>(all.size(), sizeof hash));
     for (size_t r = 0; r < all.size(); ++r) {
       if (all[r] == hash) continue;
       throw Error(cat("rank ", r,
@@ -345,25 +244,10 @@ class Link {
     }
   }
 
-  template <class T>
-  static void reduce_some(Collective::Op op, void* to, const void* a, const void* b, size_t count) {
-    auto* sum = static_cast<T*>(to);
-    if (to == b) std::swap(a, b);
-    if (to != a) std::memcpy(to, a, count * sizeof(T));
-    combine(op, sum, static_cast<const T*>(b), static_cast<int64_t>(count));
-  }
-
   void all_reduce(const Collective& what, const void* in, void* out, int64_t count) {
     if (count == 0) return;
     if (in != out) std::memcpy(out, in, static_cast<size_t>(count) * size_of(what.dtype));
-    with_combined_type(what.dtype, [&]<class T>(T) {
-      gloo::AllreduceOptions options(context_);
-      options.setOutput(static_cast<T*>(out), static_cast<size_t>(count));
-      options.setReduceFunction([op = what.op](void* to, const void* a, const void* b, size_t n) {
-        reduce_some<T>(op, to, a, b, n);
-      });
-      gloo::allreduce(options);
-    });
+    mesh_->all_reduce(what.op, what.dtype, out, count);
   }
 
   void reduce(const Collective& what, Work& work) {
@@ -379,10 +263,7 @@ class Link {
       const size_t bytes = static_cast<size_t>(piece.count) * size_of(what.dtype);
       if (bytes == 0) continue;
       if (what.root == rank() && piece.in != piece.out) std::memcpy(piece.out, piece.in, bytes);
-      gloo::BroadcastOptions options(context_);
-      options.setOutput(static_cast<std::byte*>(piece.out), bytes);
-      options.setRoot(what.root);
-      gloo::broadcast(options);
+      mesh_->broadcast(piece.out, bytes, what.root);
     }
   }
 
@@ -402,9 +283,7 @@ class Link {
     std::byte* const own = out + std::accumulate(bytes.begin(), bytes.begin() + rank(), size_t{0});
     const size_t mine = bytes[static_cast<size_t>(rank())];
     if (mine > 0 && own != piece.in) std::memmove(own, piece.in, mine);
-    gloo::AllgathervOptions options(context_);
-    options.setOutput(out, bytes);
-    gloo::allgatherv(options);
+    mesh_->all_gather(out, bytes);
   }
 
   void reduce_scatter(const Collective& what, Work& work) {
@@ -416,10 +295,9 @@ class Link {
     std::memcpy(piece.out, room_.data() + share * static_cast<size_t>(rank()), share);
   }
 
-  const GlooMillis limit_;
+  const Millis limit_;
   Assembly assembly_;
-  std::shared_ptr<gloo::Context> context_;
-  std::unique_ptr<Sockets> sockets_;
+  std::unique_ptr<RankMesh> mesh_;
   std::thread driver_;
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -434,18 +312,18 @@ class Link {
   std::vector<std::byte> room_;
 };
 
-class GlooTicket final : public Ticket {
+class ProcessTicket final : public Ticket {
  public:
-  GlooTicket(std::shared_ptr<Link> link, const Collective& what)
+  ProcessTicket(std::shared_ptr<Link> link, const Collective& what)
       : link_(std::move(link)),
         what_(std::make_shared<const Collective>(what)),
         work_(std::make_shared<Work>()) {}
-  ~GlooTicket() override {
+  ~ProcessTicket() override {
     if (!under_way_) return;
     link_->abort(cat("rank ", link_->rank(), " gave up ", what_->tag));
-    // The driver still looks at the pieces until Gloo lets go of them.
+    // The driver still looks at the pieces until the mesh lets go of them.
     while (!work_->done.load(std::memory_order_acquire)) {
-      std::this_thread::sleep_for(GlooMillis(1));
+      std::this_thread::sleep_for(Millis(1));
     }
   }
 
@@ -454,7 +332,7 @@ class GlooTicket final : public Ticket {
     link_->check(what_->tag);
     work_->pieces.assign(what.pieces.begin(), what.pieces.end());
     work_->counts.assign(what.counts.begin(), what.counts.end());
-    began_ = told_ = GlooClock::now();
+    began_ = told_ = Clock::now();
     under_way_ = true;
     link_->put(*what_, work_);
   }
@@ -472,9 +350,14 @@ class GlooTicket final : public Ticket {
 
  private:
   void check_time() {
-    const auto now = GlooClock::now();
-    const auto waited = std::chrono::duration_cast<GlooMillis>(now - began_);
-    const GlooMillis limit = link_->limit(*what_);
+    const auto now = Clock::now();
+    const auto waited = std::chrono::duration_cast<Millis>(now - began_);
+    const Millis limit = link_->limit(*what_);
+    if (waited < std::min<Millis>(limit, std::chrono::seconds{1})) return;
+    if (now - asked_ >= std::chrono::seconds{1}) {
+      asked_ = now;
+      link_->assembly().ask_for_members();
+    }
     const std::string name = Link::described(*what_, *work_);
     // Where the others are is known when they have said so once more.
     if (waited >= limit + kTable) {
@@ -495,16 +378,17 @@ class GlooTicket final : public Ticket {
   std::shared_ptr<const Collective> what_;
   std::shared_ptr<Work> work_;
   bool under_way_ = false;
-  GlooClock::time_point began_, told_;
+  Clock::time_point began_, told_, asked_{};
 };
 
-class GlooGroup final : public Group {
+class ProcessGroup final : public Group {
  public:
-  explicit GlooGroup(const ProcessGroupOptions& options) : link_(std::make_shared<Link>(options)) {}
+  explicit ProcessGroup(const ProcessGroupOptions& options)
+      : link_(std::make_shared<Link>(options)) {}
   int rank() const override { return link_->rank(); }
   int size() const override { return link_->size(); }
   std::unique_ptr<Ticket> prepare(const Collective& what) override {
-    return std::make_unique<GlooTicket>(link_, what);
+    return std::make_unique<ProcessTicket>(link_, what);
   }
   void abort(const std::string& why) noexcept override { link_->abort(why); }
 
@@ -515,23 +399,7 @@ class GlooGroup final : public Group {
 }  // namespace
 
 std::unique_ptr<Group> make_process_group(const ProcessGroupOptions& options) {
-  return std::make_unique<GlooGroup>(options);
+  return std::make_unique<ProcessGroup>(options);
 }
 
 }  // namespace trireme
-
-#else
-
-namespace trireme {
-
-std::unique_ptr<Group> make_process_group(const ProcessGroupOptions& options) {
-  throw Error(ErrorKind::unimplemented,
-              cat(options.who.purpose,
-                  ": this build of Trireme has no Gloo, by which processes "
-                  "exchange tensors"))
-      .fix("install Gloo (Debian: libgloo-dev) and build again");
-}
-
-}  // namespace trireme
-
-#endif

@@ -1,4 +1,4 @@
-// A group whose members are processes, on CPUs: Gloo carries what they exchange.
+// A group whose members are processes, on CPUs.
 #pragma once
 
 #include <memory>
@@ -10,6 +10,9 @@ namespace trireme {
 
 struct ProcessGroupOptions {
   AssemblyOptions who;
+  // Ranks of one node, one after another: they reduce among themselves, and the first of each node
+  // exchanges with those of the others. 0: everyone is connected to everyone.
+  int per_node = 0;
   // Of a collective that names none of its own.
   std::chrono::milliseconds limit = std::chrono::minutes{30};
 };
