@@ -25,7 +25,7 @@ PYTEST_FLAGS := $(if $(FAST),--ignore-glob='*_slow.py')
 # Files of tests are shared out over processes where pytest-xdist is.
 PYTEST_SHARES = $(shell $(VENV_PYTHON) -c 'import xdist' 2>/dev/null && printf -- '-n %s --dist loadfile' $(JOBS))
 
-.PHONY: help bootstrap build demo test faults bench docs counts lint format tidy clean
+.PHONY: help bootstrap build demo test faults bench wheel docs counts lint format tidy clean
 
 help:
 	@echo "make demo             build the library and its binding, train on real data, show the result"
@@ -35,6 +35,7 @@ help:
 	@echo "make faults           200 jobs that lose a process at a random moment (half an hour)"
 	@echo "make bench            run the benchmark programs (two hours with all peers)"
 	@echo "make bench QUICK=1    their main table, one process a side (some 7 minutes)"
+	@echo "make wheel            a wheel in dist/ that brings along the libraries it links"
 	@echo "make docs             write docs/ops.md, docs/flags.md and docs/rooms.svg from the code"
 	@echo "make counts           count what works, for README.md and docs/names.md"
 	@echo "make lint             check format, names, the order of the rooms, first lines, long functions"
@@ -82,6 +83,13 @@ bench: build
 	@set -e; for program in $(if $(QUICK),bench/compare.py,bench/*.py); do \
 	  echo "== $$program"; $(VENV_PYTHON) "$$program" $(if $(QUICK),--quick); \
 	done
+
+# For the Python that the binding is built with: make wheel PYTHON=/usr/bin/python3
+wheel:
+	@PYTHON='$(PYTHON)' tools/bootstrap.sh --wheel
+	$(CONFIGURE)
+	$(BUILD) --target _trireme
+	$(VENV_PYTHON) tools/wheel.py
 
 docs: build
 	mkdir -p docs

@@ -4,6 +4,7 @@
 #   tools/bootstrap.sh         what building, testing and the demo need
 #   tools/bootstrap.sh --lint  also what `make lint` uses
 #   tools/bootstrap.sh --tidy  also what `make tidy` uses
+#   tools/bootstrap.sh --wheel also what `make wheel` uses
 #
 # PYTHON=... chooses the interpreter (default /usr/bin/python3); SKIP_PACKAGES=1 installs nothing.
 # Where packages cannot be installed it says what is missing and goes on: the build may still find
@@ -49,8 +50,12 @@ tidy_needs='
 clang               command  clang++
 clang-tidy          command  clang-tidy
 '
+wheel_needs='
+patchelf            command  patchelf
+'
 [[ ${1:-} == --lint ]] && needs+=$lint_needs
 [[ ${1:-} == --tidy ]] && needs+=$tidy_needs
+[[ ${1:-} == --wheel ]] && needs+=$wheel_needs
 
 installed_package() {
   [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
