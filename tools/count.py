@@ -1,14 +1,17 @@
 """Counts what works, against the original's own lists of names, and writes the counts down.
 
     .venv/bin/python tools/count.py           prints the README's tables of counts
-    .venv/bin/python tools/count.py --write   puts them into README.md, and docs/names.md beside
+    .venv/bin/python tools/count.py --write   puts them into README.md, and writes docs/names.md and docs/api.md
+    .venv/bin/python tools/count.py --documented  prints how many names say what they are, and have a sample
     .venv/bin/python tools/count.py --used    prints how many of the names that public code uses are served,
                                               and those that are not, most used first
 
 What the C++ tests have shown is read from what they print; they are run for it where the last run of
 `make test` is older than they are.
 """
+import enum
 import importlib
+import inspect
 import os
 import re
 import subprocess
@@ -117,6 +120,59 @@ def names_page(missing):
     return text
 
 
+def api_page(missing):
+    """docs/api.md: every name, and what it is for."""
+    text = ('# Every public name\n\n'
+            'The names that PaddlePaddle 1.8.5 and 2.6.2 list as public, module by module: what those that are here are\n'
+            'for, and which are not. `help(name)` gives arguments and a sample. Written by `tools/count.py --write`.\n')
+    for (release, module), (total, lacking) in missing.items():
+        text += '\n## `%s` of %s: %d of %d\n\n| name | |\n|---|---|\n' % (module, release, total - len(lacking), total)
+        for name in public_names()[release, module]:
+            if name in lacking:
+                what = 'not here'
+            else:
+                thing = getattr(importlib.import_module(module), name)
+                what = meaning(thing) if callable(thing) or inspect.ismodule(thing) else ''
+            text += '| `%s` | %s |\n' % (name, what.replace('|', '\\|'))
+    return text
+
+
+# What names say of themselves.
+
+def meaning(thing):
+    """The first sentence of a docstring, on one line; the engine's functions begin with their signature."""
+    if inspect.isclass(thing) and '__doc__' not in vars(thing):
+        return ''
+    text = thing.__doc__ or ''
+    text = text.partition('\n')[2] if re.match(r'\w+\(.*\) -> ', text) else text
+    paragraph = ' '.join(text.strip().partition('\n\n')[0].split())
+    return '' if paragraph.startswith(('Args:', 'A sample:')) else paragraph.split('. ')[0].rstrip('.')
+
+
+def documented():
+    """module -> (calls that are served, those that say nothing of what they are, with arguments, with a sample)."""
+    found = {}
+    for (_, module), names in public_names().items():
+        things = [(name, getattr(importlib.import_module(module), name)) for name in names if served(module, name)]
+        things = [(name, thing) for name, thing in things if callable(thing) and not isinstance(thing, enum.Enum)]
+        if things:
+            found[module] = (len(things), [name for name, thing in things if not meaning(thing)],
+                             sum('Args:' in (thing.__doc__ or '') for _, thing in things),
+                             sum('A sample:' in (thing.__doc__ or '') for _, thing in things))
+    return found
+
+
+def documented_table(found):
+    lines = ['module: calls, that say what they are, with arguments, with a sample']
+    lines += [f'{module}: {calls}, {calls - len(silent)}, {arguments}, {samples}'
+              for module, (calls, silent, arguments, samples) in found.items()]
+    lines.append('all: ' + ', '.join(map(str, (sum(row[0] for row in found.values()),
+                                               sum(row[0] - len(row[1]) for row in found.values()),
+                                               sum(row[2] for row in found.values()),
+                                               sum(row[3] for row in found.values())))))
+    return '\n'.join(lines)
+
+
 # Operators.
 
 def operators():
@@ -189,6 +245,9 @@ def main():
         print(f'served: {names} of {all_names} names, {uses} of {all_uses} uses')
         print(''.join(f'{uses}\t{name}\n' for name, uses in lacking), end='')
         return
+    if sys.argv[1:] == ['--documented']:
+        print(documented_table(documented()))
+        return
     missing = missing_names()
     counted = tables(missing)
     print(counted, end='')
@@ -197,6 +256,7 @@ def main():
         before, _, behind = in_readme(open(readme).read())
         open(readme, 'w').write(before + BEGIN + '\n' + counted + '\n' + END + behind)
         open(os.path.join(ROOT, 'docs', 'names.md'), 'w').write(names_page(missing))
+        open(os.path.join(ROOT, 'docs', 'api.md'), 'w').write(api_page(missing))
 
 
 if __name__ == '__main__':

@@ -76,7 +76,7 @@ void coder_shape(OpView& op) {
         .fix(cat("with axis ", axis, " give as many priors as dimension ", 1 - axis, " has"));
   }
   op.set_out("OutputBox", target.dtype, target.shape);
-  carry_lod(op, "OutputBox", {"TargetBox"});
+  carry_lod(op, "OutputBox", {axis == 0 ? "TargetBox" : "PriorBox"});  // whose rows they are
 }
 
 // A prior's middle and size, with the numbers that codes are divided by.

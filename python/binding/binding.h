@@ -117,6 +117,7 @@ void bind_ops(py::module_& m);
 void bind_blocks(py::module_& m);
 void bind_programs(py::module_& m);
 void bind_names(py::module_& m);
+void bind_docstrings(py::module_& m);
 void bind_guards(py::module_& m);
 void bind_backward(py::module_& m);
 void bind_executor(py::module_& m);

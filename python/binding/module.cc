@@ -21,6 +21,7 @@ PYBIND11_MODULE(_trireme, m) {
   bind_blocks(m);
   bind_programs(m);
   bind_names(m);
+  bind_docstrings(m);
   bind_guards(m);
   bind_backward(m);
   bind_executor(m);

@@ -148,8 +148,9 @@ def __getattr__(name):
     raise AttributeError(f'module paddle has no attribute {name!r}')
 
 
-from . import _guard  # noqa: E402
+from . import _docstrings, _guard  # noqa: E402
 
 _guard.watch()
+_docstrings.describe()
 # Last of all, so that what it stands in front of is the method as people see it.
 fluid.Executor.run = _C.repeatable(fluid.Executor.run, fluid.framework._schedules)

@@ -68,6 +68,13 @@ TEST(BoxCoder, ThereAndBack) {
               ElementsAre(1, 0, 3, 2));
 }
 
+TEST(BoxCoder, DecodedRowsBelongToTheImagesOfTheirPriors) {
+  const Tensor priors = in_sequences(floats({2, 4}, {0, 0, 2, 2, 1, 1, 3, 3}), {0, 1, 2});
+  const Tensor boxes = run_op("box_coder", {{"PriorBox", priors}, {"TargetBox", zeros({2, 3, 4})}},
+                              {{"code_type", std::string("decode_center_size")}, {"axis", 1}});
+  EXPECT_EQ(boxes.lod(), (Lod{{0, 1, 2}}));
+}
+
 TEST(BoxClip, CutsToTheImage) {
   EXPECT_THAT(
       numbers(run_op("box_clip", {{"Input", in_sequences(floats({1, 4}, {-1, 2, 30, 40}), {0, 1})},

@@ -1,4 +1,4 @@
-"""The counts in README.md and docs/names.md are those that tools/count.py finds."""
+"""The counts in README.md, docs/names.md and docs/api.md are those that tools/count.py finds."""
 import importlib.util
 import os
 import re
@@ -29,6 +29,10 @@ def test_the_readme_says_what_is_counted(missing):
 
 def test_the_page_of_names_is_what_is_counted(missing):
     assert open(os.path.join(ROOT, 'docs', 'names.md')).read() == count.names_page(missing), WRITE
+
+
+def test_the_index_of_names_is_what_is_counted(missing):
+    assert open(os.path.join(ROOT, 'docs', 'api.md')).read() == count.api_page(missing), WRITE
 
 
 def test_every_gradient_is_checked():

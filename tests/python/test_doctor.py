@@ -1,4 +1,5 @@
 """The doctor: what it finds in scripts and model files, without running them."""
+import ast
 import os
 import subprocess
 import sys
@@ -21,11 +22,73 @@ def test_nothing_is_found_in_a_script_that_works():
                  'y = L.fc(input=x, size=2, act="relu")', 'fluid.optimizer.Adam(learning_rate=0.1).minimize(y)') == []
 
 
-@pytest.mark.parametrize('name', sorted(os.listdir(os.path.join(ROOT, 'examples', 'fluid'))))
-def test_nothing_stops_the_examples(name):
-    path = os.path.join(ROOT, 'examples', 'fluid', name)
-    if name.endswith('.py'):
-        assert [str(finding) for finding in check_script(open(path).read(), path) if finding.stops] == []
+EXAMPLES = [os.path.join(ROOT, 'examples', folder, name) for folder in ('fluid', 'static', 'detection')
+            for name in sorted(os.listdir(os.path.join(ROOT, 'examples', folder))) if name.endswith('.py')]
+
+
+@pytest.mark.parametrize('path', EXAMPLES, ids=os.path.basename)
+def test_nothing_stops_the_examples(path):
+    assert [str(finding) for finding in check_script(open(path).read(), path) if finding.stops] == []
+
+
+def spoiled(path):
+    """(line, kind, the script with one name or keyword of the package misspelt) for each different one in a script."""
+    text = open(path).read()
+    lines, tree, seen = text.split('\n'), ast.parse(text), set()
+    roots = {item.asname or item.name.partition('.')[0] for node in ast.walk(tree) if isinstance(node, ast.Import)
+             for item in node.names if item.name.startswith('paddle')}
+    roots |= {item.asname or item.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+              and (node.module or '').startswith('paddle') for item in node.names}
+
+    def changed(row, column, old):
+        line = lines[row - 1]
+        assert line[column:].startswith(old), (line, old)
+        return '\n'.join([*lines[:row - 1], line[:column] + old + '_no' + line[column + len(old):], *lines[row:]])
+    for node in ast.walk(tree):
+        said = ast.unparse(node.func) if isinstance(node, ast.Call) else ''
+        if not said or said.partition('.')[0] not in roots or '(' in said:
+            continue
+        if isinstance(node.func, ast.Attribute) and said not in seen:
+            seen.add(said)
+            row, end = node.func.end_lineno, node.func.end_col_offset
+            yield row, 'missing', changed(row, end - len(node.func.attr), node.func.attr)
+        for keyword in node.keywords:
+            if keyword.arg and (said, keyword.arg) not in seen:
+                seen.add((said, keyword.arg))
+                yield node.lineno, 'argument', changed(keyword.lineno, keyword.col_offset, keyword.arg)
+
+
+@pytest.mark.parametrize('path', [path for path in EXAMPLES if 'fluid' not in path], ids=os.path.basename)
+def test_every_gap_in_an_example_is_named_with_its_line(path):
+    gaps, missed = 0, []
+    for line, kind, script in spoiled(path):
+        findings = [finding for finding in check_script(script) if finding.kind == kind and finding.line == line]
+        gaps += 1
+        if not findings or kind == 'argument' and not findings[0].way_out.startswith('it takes'):
+            missed.append(script.split('\n')[line - 1].strip())
+    assert gaps >= 3 and not missed, missed
+
+
+@pytest.mark.parametrize('lines, name', [
+    (['exe = fluid.Executor(fluid.CPUPlace())', 'exe.runn()'], 'Executor.runn'),
+    (['exe = fluid.Executor(fluid.CPUPlace())', 'exe.run(feeds={})'], 'Executor.run(feeds)'),
+    (['main = fluid.default_main_program()', 'main.clone(for_testing=True)'], 'Program.clone(for_testing)'),
+    (['adam = fluid.optimizer.Adam(0.1)', 'adam.minimise(1)'], 'AdamOptimizer.minimise'),
+    (['x = fluid.layers.fc(1, 2)', 'x.no_such()'], 'Variable.no_such')])
+def test_methods_of_objects_that_the_package_made_are_read(lines, name):
+    finding, = check_script('\n'.join(['import paddle.fluid as fluid'] + lines))
+    assert (finding.line, finding.name) == (3, name)
+
+
+@pytest.mark.parametrize('lines', [
+    ['def f(exe):', '    exe.runn()', 'exe = fluid.Executor()'],
+    ['exe = fluid.Executor()', 'def f(exe):', '    exe.runn()'],
+    ['for exe in [fluid.Executor()]:', '    exe.runn()'],
+    ['exe = fluid.Executor()', 'exe, other = 1, 2', 'exe.runn()'],
+    ['exe = fluid.Executor()', 'exe = object()', 'exe.runn()'],
+    ['metric = fluid.metrics.Accuracy()', 'metric.own = 1', 'metric.value + metric.weight']])
+def test_other_objects_are_left_alone(lines):
+    assert found('import paddle.fluid as fluid', *lines) == []
 
 
 @pytest.mark.parametrize('lines, wanted', [

@@ -26,17 +26,22 @@ STATIC = os.path.join(ROOT, 'examples', 'static')
 STATIC_DATA = ['common.py']
 STATIC_PROGRAMS = ['conv_net.py', 'digits.py', 'lstm_classifier.py', 'mixed_precision.py', 'save_and_load.py',
                    'transformer.py']
+DETECTION = os.path.join(ROOT, 'examples', 'detection')
+DETECTION_DATA = ['scenes.py']
+DETECTION_PROGRAMS = ['faster_rcnn.py', 'mask_rcnn.py', 'retinanet.py', 'ssd.py', 'text_boxes.py', 'yolov3.py']
+FOLDERS = [(FLUID, PROGRAMS, DATA), (STATIC, STATIC_PROGRAMS, STATIC_DATA),
+           (DETECTION, DETECTION_PROGRAMS, DETECTION_DATA)]
 QUALITY = re.compile(r'^    (?:(\w+): )?(\w+) at (least|most) ([\d.]+) \(([\d.]+) to ([\d.]+)\)$', re.M)
 
 
-def stated(program, folder=FLUID):
+def stated(program, folder):
     """(way to run it or '', measure, least or most, bound, lowest and highest seen) for every line."""
     with open(os.path.join(folder, program)) as file:
         return QUALITY.findall(ast.get_docstring(ast.parse(file.read())))
 
 
-CASES = [(program,) + line for program in PROGRAMS for line in stated(program)]
-STATIC_CASES = [(program,) + line for program in STATIC_PROGRAMS for line in stated(program, STATIC)]
+CASES = [(os.path.join(folder, program),) + line
+         for folder, programs, _ in FOLDERS for program in programs for line in stated(program, folder)]
 
 
 def run(*command):
@@ -53,28 +58,29 @@ def test_demo_says_what_each_device_did():
 
 
 def test_every_program_is_here_and_states_its_quality():
-    for folder, programs, data in ((FLUID, PROGRAMS, DATA), (STATIC, STATIC_PROGRAMS, STATIC_DATA)):
+    for folder, programs, data in FOLDERS:
         assert sorted(name for name in os.listdir(folder) if name.endswith('.py')) == sorted(programs + data)
-    assert {case[0] for case in CASES + STATIC_CASES} == set(PROGRAMS + STATIC_PROGRAMS)
+        assert {os.path.basename(path) for path, *_ in CASES if os.path.dirname(path) == folder} == set(programs)
     with open(os.path.join(ROOT, 'examples', 'README.md')) as file:
         rows = {row.split('`')[1]: row for row in file if row.startswith('| `')}
-    for program, way, _, side, *numbers in CASES + STATIC_CASES:
+    for path, way, _, side, *numbers in CASES:
+        program = os.path.basename(path)
         bound, low, high = map(float, numbers)
         beyond = low - bound if side == 'least' else bound - high
         assert 0 < beyond <= high - low + 1e-9, f'{program} {way}: the bound is not near what was seen'
         assert '%s to %s' % tuple(numbers[1:]) in rows[program], f'README has other numbers for {program}'
 
 
-@pytest.mark.parametrize('program, way, measure, side, bound', [case[:5] for case in CASES + STATIC_CASES],
-                         ids=[f'{program} {way}'.strip() for program, way, *_ in CASES + STATIC_CASES])
-def test_example_reaches_what_it_states(program, way, measure, side, bound, tmp_path):
-    picture = ['--picture', str(tmp_path / 'digits.png')] if program == 'gan.py' else []
-    output = run(os.path.join(STATIC if program in STATIC_PROGRAMS else FLUID, program), *([way] if way else []), *picture)
+@pytest.mark.parametrize('path, way, measure, side, bound', [case[:5] for case in CASES],
+                         ids=[f'{os.path.basename(path)} {way}'.strip() for path, way, *_ in CASES])
+def test_example_reaches_what_it_states(path, way, measure, side, bound, tmp_path):
+    picture = ['--picture', str(tmp_path / 'digits.png')] if path.endswith('gan.py') else []
+    output = run(path, *([way] if way else []), *picture)
     assert 'the loaded model answers as the trained one' in output
     reached = re.fullmatch(r'held-out (\w+) ([\d.]+)', output.splitlines()[-1])
     assert reached and reached[1] == measure, output
     value, bound = float(reached[2]), float(bound)
     assert value >= bound if side == 'least' else value <= bound, output
-    for path in picture[1:]:
-        with open(path, 'rb') as file:
+    for drawn in picture[1:]:
+        with open(drawn, 'rb') as file:
             assert file.read(4) == b'\x89PNG'

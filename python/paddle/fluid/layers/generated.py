@@ -5,6 +5,8 @@ import numpy
 
 import _trireme as _C
 
+from ... import _docstrings
+
 
 def _argument(slot):
     """X -> x, BatchSize -> batch_size."""
@@ -76,4 +78,5 @@ def make_layer(op_type, name=None):
     function = scope[name or op_type]
     function.__doc__ = _documentation(row, slots, names)
     function.__module__ = __name__
+    _docstrings.complete('fluid.layers.' + (name or op_type), function, has_arguments=True)
     return function
