@@ -1,0 +1,146 @@
+// Runs a step in the way that is asked for, and compares what two of them left.
+#include "runtime/certificate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/feed_split.h"
+#include "runtime/merge_fetches.h"
+#include "runtime/step_copies.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kRounding = 1e-7;  // of float32 numbers around one
+
+// What several places computed, put together as one computes it. The mean of a loss is the mean of
+// the places' by their shares; what else has another shape than `like` is not to be had.
+std::optional<Variable> whole(const std::string& name, const Op& op, Replicas::Result result,
+                              const Variable& like) {
+  if (result.by_device.size() == 1) return std::move(result.by_device.front());
+  const bool dense =
+      like.kind() == Kind::dense && like.initialized() &&
+      std::all_of(result.by_device.begin(), result.by_device.end(), [](const Variable& piece) {
+        return piece.kind() == Kind::dense && piece.initialized();
+      });
+  if (!dense) return std::nullopt;
+  const Shape& shape = like.tensor().shape();
+  const OpSchema* row = op_table().find(op.type());
+  const auto& first = result.by_device.front().tensor();
+  if (row && row->trait().averages && first.shape() == shape) {
+    return merge_fetch(name, result, Merge::mean);
+  }
+  int64_t rows = 0;
+  for (const Variable& piece : result.by_device) {
+    const Shape& mine = piece.tensor().shape();
+    if (mine.rank() != shape.rank() || mine.rank() == 0) return std::nullopt;
+    for (int i = 1; i < mine.rank(); ++i) {
+      if (!(mine[i] == shape[i])) return std::nullopt;
+    }
+    rows += mine.at(0);
+  }
+  if (rows != shape.at(0)) return std::nullopt;
+  return merge_fetch(name, result, Merge::join);
+}
+
+}  // namespace
+
+StepValues::StepValues(const Program& program, const Feeds& feeds, const Scope& scope,
+                       const RunWay& way, const std::function<void()>& poll)
+    : scope_(std::make_unique<Scope>()) {
+  copy_scope(scope, *scope_);
+  std::vector<std::string> names = way.fetches;
+  if (names.empty()) {
+    for (const Written& each : results_of(program)) names.push_back(each.name);
+  }
+  Executor executor(way.place);
+  Executor::ParallelOptions parallel{.sync_batch_norm = way.sync_batch_norm, .tree = way.tree};
+  std::vector<Feeds> pieces{feeds};
+  if (way.devices > 1) {
+    pieces = split_feeds(feeds, way.devices, persistable_feeds(program, feeds));
+    for (int i = 0; i < way.devices && !in_host_memory(way.place); ++i) {
+      parallel.places.push_back(cuda_place(i));
+    }
+  }
+  for (int step = 0; step < way.steps; ++step) {
+    std::vector<Replicas::Result> results = executor.run_parallel(program, pieces, names, parallel,
+                                                                  {.scope = scope_.get(),
+                                                                   .poll = poll,
+                                                                   .threads = way.threads,
+                                                                   .passes_off = way.passes_off,
+                                                                   .process_seed = 1});
+    fetched_.clear();
+    for (size_t i = 0; i < results.size(); ++i) {
+      for (Variable& value : results[i].by_device) {
+        if (value.kind() == Kind::dense && value.initialized()) {
+          value.tensor() = value.tensor().on_host();
+        }
+      }
+      fetched_.emplace_back(names[i], std::move(results[i]));
+    }
+  }
+}
+
+StepValues::StepValues(const Feeds& values) : scope_(std::make_unique<Scope>()) {
+  for (const auto& [name, tensor] : values) {
+    Variable value;
+    value.tensor() = tensor;
+    scope_->var(name).copy_from(value);
+    Replicas::Result result;
+    result.by_device.push_back(std::move(value));
+    fetched_.emplace_back(name, std::move(result));
+  }
+}
+
+StepValues::StepValues(StepValues&&) noexcept = default;
+StepValues::~StepValues() = default;
+
+const Replicas::Result* StepValues::fetched(const std::string& name) const {
+  const auto found = std::find_if(fetched_.begin(), fetched_.end(),
+                                  [&](const auto& each) { return each.first == name; });
+  return found == fetched_.end() ? nullptr : &found->second;
+}
+
+Comparison compare(const Program& program, const StepValues& a, const StepValues& b, double bound) {
+  Comparison found;
+  const auto hold = [&](const Written& each, const Variable& x, const Variable& y) {
+    double scale = 0;
+    const double difference = largest_difference(x, y, scale);
+    ++found.compared;
+    found.equal += difference == 0;
+    if (difference == 0) return;
+    const double share = scale > 0 ? difference / scale : INFINITY;
+    if (share > found.largest && (difference > kRounding || bound == 0)) {
+      found.largest = share;
+      found.variable = each.name;
+    }
+    const bool counts = difference > bound * scale && (bound == 0 || difference > kRounding);
+    if (!counts || !found.op.empty()) return;
+    found.op = each.op->type();
+    found.differs = each.name;
+    found.line = each.op->line();
+    found.difference = share;
+  };
+  for (const Written& each : results_of(program)) {
+    const Replicas::Result *x = a.fetched(each.name), *y = b.fetched(each.name);
+    const bool stays = program.global_block().var(each.name).persistable();
+    const bool same_places = x && y && x->by_device.size() == y->by_device.size();
+    if (same_places && !stays) {
+      for (size_t i = 0; i < x->by_device.size(); ++i) {
+        hold(each, x->by_device[i], y->by_device[i]);
+      }
+      continue;
+    }
+    if (x && y && !stays) {
+      const Variable& like = x->by_device.front();
+      const std::optional<Variable> put_together = whole(each.name, *each.op, *y, like);
+      if (put_together) hold(each, like, *put_together);
+      continue;
+    }
+    const Variable *in_a = a.scope_->find(each.name), *in_b = b.scope_->find(each.name);
+    if (in_a && in_b && in_a->initialized() && in_b->initialized()) hold(each, *in_a, *in_b);
+  }
+  return found;
+}
+
+}  // namespace trireme
