@@ -101,46 +101,68 @@ const Replicas::Result* StepValues::fetched(const std::string& name) const {
   return found == fetched_.end() ? nullptr : &found->second;
 }
 
-Comparison compare(const Program& program, const StepValues& a, const StepValues& b, double bound) {
-  Comparison found;
-  const auto hold = [&](const Written& each, const Variable& x, const Variable& y) {
-    double scale = 0;
-    const double difference = largest_difference(x, y, scale);
-    ++found.compared;
-    found.equal += difference == 0;
-    if (difference == 0) return;
-    const double share = scale > 0 ? difference / scale : INFINITY;
-    if (share > found.largest && (difference > kRounding || bound == 0)) {
-      found.largest = share;
-      found.variable = each.name;
-    }
-    const bool counts = difference > bound * scale && (bound == 0 || difference > kRounding);
-    if (!counts || !found.op.empty()) return;
-    found.op = each.op->type();
-    found.differs = each.name;
-    found.line = each.op->line();
-    found.difference = share;
-  };
-  for (const Written& each : results_of(program)) {
-    const Replicas::Result *x = a.fetched(each.name), *y = b.fetched(each.name);
-    const bool stays = program.global_block().var(each.name).persistable();
-    const bool same_places = x && y && x->by_device.size() == y->by_device.size();
-    if (same_places && !stays) {
-      for (size_t i = 0; i < x->by_device.size(); ++i) {
-        hold(each, x->by_device[i], y->by_device[i]);
-      }
-      continue;
-    }
-    if (x && y && !stays) {
-      const Variable& like = x->by_device.front();
-      const std::optional<Variable> put_together = whole(each.name, *each.op, *y, like);
-      if (put_together) hold(each, like, *put_together);
-      continue;
-    }
-    const Variable *in_a = a.scope_->find(each.name), *in_b = b.scope_->find(each.name);
-    if (in_a && in_b && in_a->initialized() && in_b->initialized()) hold(each, *in_a, *in_b);
+namespace {
+
+// Whether the verdict on several places hangs on it: what stays, and means over the batch. Rows of
+// other results may stand in another order, where an op puts rows of one batch below another's.
+bool is_judged(const Program& program, const Written& each) {
+  const OpSchema* row = op_table().find(each.op->type());
+  return program.global_block().var(each.name).persistable() || (row && row->trait().averages);
+}
+
+// Takes one result of both runs into account.
+void hold(const Written& each, const Variable& x, const Variable& y, double bound,
+          Comparison& found) {
+  double scale = 0;
+  const double difference = largest_difference(x, y, scale);
+  ++found.compared;
+  found.equal += difference == 0;
+  if (difference == 0) return;
+  const double share = scale > 0 ? difference / scale : INFINITY;
+  if (share > found.largest && (difference > kRounding || bound == 0)) {
+    found.largest = share;
+    found.variable = each.name;
   }
-  return found;
+  const bool counts = difference > bound * scale && (bound == 0 || difference > kRounding);
+  if (!counts || !found.op.empty()) return;
+  found.op = each.op->type();
+  found.differs = each.name;
+  found.line = each.op->line();
+  found.difference = share;
+}
+
+}  // namespace
+
+Comparison compare(const Program& program, const StepValues& a, const StepValues& b, double bound) {
+  const std::vector<Written> results = results_of(program);
+  bool other_places = false;
+  const auto together = [&](bool judged_alone) {
+    Comparison found;
+    for (const Written& each : results) {
+      const Replicas::Result *x = a.fetched(each.name), *y = b.fetched(each.name);
+      const bool stays = program.global_block().var(each.name).persistable();
+      if (!x || !y || stays) {
+        const Variable *in_a = a.scope_->find(each.name), *in_b = b.scope_->find(each.name);
+        const bool both = in_a && in_b && in_a->initialized() && in_b->initialized();
+        if (both) hold(each, *in_a, *in_b, bound, found);
+        continue;
+      }
+      const bool same_places = x->by_device.size() == y->by_device.size();
+      other_places = other_places || !same_places;
+      if (judged_alone && !same_places && !is_judged(program, each)) continue;
+      const Variable& like = x->by_device.front();
+      for (size_t i = 0; same_places && i < x->by_device.size(); ++i) {
+        hold(each, x->by_device[i], y->by_device[i], bound, found);
+      }
+      if (same_places) continue;
+      const std::optional<Variable> joined = whole(each.name, *each.op, *y, like);
+      if (joined) hold(each, like, *joined, bound, found);
+    }
+    return found;
+  };
+  const Comparison judged = together(true);
+  // Where something differs, the first op is looked for among all.
+  return judged.op.empty() || !other_places ? judged : together(false);
 }
 
 }  // namespace trireme

@@ -54,7 +54,8 @@ class StepValues {
 
 // By what ops of the first block write, in their order. Differences up to `bound` of a variable's
 // largest number, or up to 1e-7, count as none; with bound 0 every bit counts. Where `b` ran on
-// several places, what cannot be put together again is left out.
+// other places than `a`, the verdict hangs on what stays and on means over the batch: rows of other
+// results may stand in another order. Where it differs, the first op is looked for among all.
 Comparison compare(const Program& program, const StepValues& a, const StepValues& b, double bound);
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #   tools/bootstrap.sh         what building, testing and the demo need
 #   tools/bootstrap.sh --lint  also what `make lint` uses
 #   tools/bootstrap.sh --tidy  also what `make tidy` uses
+#   tools/bootstrap.sh --page  also what `make test-page` uses: a browser, and what drives it
 #
 # PYTHON=... chooses the interpreter (default /usr/bin/python3); SKIP_PACKAGES=1 installs nothing.
 # Where packages cannot be installed it says what is missing and goes on: the build may still find
@@ -49,6 +50,12 @@ tidy_needs='
 clang               command  clang++
 clang-tidy          command  clang-tidy
 '
+page_needs='
+chromium            command  chromium
+chromium-driver     command  chromedriver
+python3-selenium    module   selenium
+'
+[[ ${1:-} == --page ]] && needs+=$page_needs
 [[ ${1:-} == --lint ]] && needs+=$lint_needs
 [[ ${1:-} == --tidy ]] && needs+=$tidy_needs
 

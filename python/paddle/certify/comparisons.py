@@ -108,10 +108,12 @@ class Certificate:
         return both, lambda: run(devices=2, sync_batch_norm=norms, threads=1)
 
     def device(self, passed):
-        if not core.is_compiled_with_cuda() or core.get_cuda_device_count() == 0:
-            return self.entries.append(_entry('GPU', DEVICE, '', not_run='there is none here'))
-        self._compare('GPU', DEVICE, "the device's own sums, products and functions", passed,
-                      lambda: self.subject.run(place=core.CUDAPlace(0)))
+        try:
+            Executor(core.CUDAPlace(0)).run(_one_op())  # says what is missing
+        except (RuntimeError, ValueError, OSError) as error:
+            return self.entries.append(_entry('GPU', DEVICE, '', not_run=_says(error)))
+        return self._compare('GPU', DEVICE, "the device's own sums, products and functions", passed,
+                             lambda: self.subject.run(place=core.CUDAPlace(0)))
 
     def saved(self, passed):
         subject = self.subject
@@ -166,6 +168,14 @@ class Certificate:
         for name in sorted(set(theirs) - set(common)):
             self.entries.append(_entry(f'the record of {held.engine}: {name}', ORIGINAL, '',
                                        not_run='this program has no such variable, or of another shape'))
+
+
+def _one_op():
+    program = Program()
+    block = program.global_block()
+    block.append_op('fill_constant', outputs={'Out': [block.create_var(name='one', shape=[1], dtype='float32')]},
+                    attrs={'shape': [1], 'dtype': core.VarDesc.VarType.FP32, 'value': 1.0})
+    return program
 
 
 def _is_held(scope, name):

@@ -28,7 +28,8 @@ def tasks(endpoints, worker_num):
     return made
 
 
-def run(script, script_args, server_num, worker_num, endpoints=None, start_port=None, log_dir=None):
+def run(script, script_args, server_num, worker_num, endpoints=None, start_port=None, log_dir=None,
+        view=None):
     """The exit code of the job."""
     if not endpoints:
         first = start_port or 0
@@ -38,7 +39,7 @@ def run(script, script_args, server_num, worker_num, endpoints=None, start_port=
         raise SystemExit('launch_ps: there must be a server and a trainer at least')
     supervise.check_ports(endpoints)
     command = [sys.executable, '-u', script] + script_args
-    return supervise.Job(command, tasks(endpoints, worker_num), log_dir).run()
+    return supervise.Job(command, tasks(endpoints, worker_num), log_dir, view).run()
 
 
 def main(argv=None):
@@ -46,7 +47,7 @@ def main(argv=None):
     arguments.show(args)
     endpoints = [each.strip() for each in args.endpoints.split(',') if each.strip()]
     return run(args.training_script, args.training_script_args, args.server_num, args.worker_num, endpoints,
-               args.start_port, args.log_dir)
+               args.start_port, args.log_dir, args.view)
 
 
 if __name__ == '__main__':

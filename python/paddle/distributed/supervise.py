@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 POLL = 0.02  # seconds
@@ -63,8 +64,9 @@ def how_it_ended(code):
 class Job:
     """Processes that end together: the first failure ends the others."""
 
-    def __init__(self, command, tasks, log_dir):
-        self._command, self._tasks, self._log_dir = command, tasks, log_dir
+    def __init__(self, command, tasks, log_dir, view=None):
+        self._command, self._tasks, self._log_dir, self._view = command, tasks, log_dir, view
+        self._reports = tempfile.TemporaryDirectory(prefix='view_') if view else None
         self._processes, self._files = [], []
         self._asked_to_end = None
         self._failed = None  # (task, code): the first
@@ -84,10 +86,36 @@ class Job:
                 each.close()
         if self._asked_to_end is not None:
             return 128 + self._asked_to_end
+        if self._view:
+            self._write_view()
         if self._failed is None:
             return 0
         self._tell()
         return 1
+
+    def _report(self, task):
+        return os.path.join(self._reports.name, task.name.replace(' ', '_') + '.json')
+
+    def _command_of(self, task):
+        """With --view a process writes a report of what it ran."""
+        if not self._view:
+            return self._command
+        python, unbuffered, script, *arguments = self._command
+        return [python, unbuffered, '-m', 'paddle.view', '--name', task.name, '--data', self._report(task), script, '--',
+                *arguments]
+
+    def _write_view(self):
+        from ..view import write_page
+        texts = []
+        for task in self._tasks:
+            if os.path.exists(self._report(task)):
+                with open(self._report(task), encoding='utf-8') as file:
+                    texts.append(file.read())
+        self._reports.cleanup()
+        if not texts:
+            return print('launch: no process came to the end of its script: there is no page', file=sys.stderr)
+        write_page(self._view, texts, title=os.path.basename(self._command[2]))
+        return print(f'view: {self._view}', file=sys.stderr)
 
     def _take_signal(self, number, frame):
         self._asked_to_end = number
@@ -102,7 +130,7 @@ class Job:
             self._files.append(open(log, 'wb'))
         out = self._files[-1] if log else None
         self._processes.append(subprocess.Popen(
-            self._command, env=_environment(task), stdout=out, stderr=out and subprocess.STDOUT,
+            self._command_of(task), env=_environment(task), stdout=out, stderr=out and subprocess.STDOUT,
             stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_ends_with_parent))
 
     def _watch(self):

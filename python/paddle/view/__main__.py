@@ -43,7 +43,8 @@ def main(arguments=None):
         if not os.path.exists(path):
             raise SystemExit(f'there is no {path}')
         feed = subjects.feed_from_file(options.feed) if options.feed else None
-        call, status = subjects.call_of(path, options.path[1:] + rest, feed, stop_after=options.stop_after)
+        call, status = subjects.call_of(path, options.path[1:] + rest, feed, stop_after=options.stop_after,
+                                        name=options.name)
         texts = [reports.report_of_call(call, options.name)]
     if options.data:
         with open(options.data, 'w', encoding='utf-8') as file:

@@ -55,10 +55,11 @@ function graphView(main) {
     paint.redraw();
   }
 
-  const labelOf = item => item.kind === 'role' ? item.name : item.kind === 'scope' ? item.name + '/' : item.kind === 'line' ? lineText(run, item.line) || 'line' : item.name;
+  const labelOf = item => item.kind === 'role' ? item.name : item.kind === 'scope' ? item.name + '/' : item.kind === 'line' ? ((run.lines[item.line] || {}).text || '').trim() || lineText(run, item.line) : item.name;
+  const opsText = n => n + (n === 1 ? ' op' : ' ops');
   function subOf(item) {
-    if (item.children && item.kind !== 'block') return item.count + ' ops';
-    if (item.kind === 'block') return item.count + ' ops inside';
+    if (item.children && item.kind !== 'block') return opsText(item.count) + (item.kind === 'line' ? ', ' + lineText(run, item.line) : '');
+    if (item.kind === 'block') return opsText(item.count) + ' inside';
     return item.op.outs[0] || '';
   }
   function leafColour(item) {
@@ -243,7 +244,7 @@ function graphView(main) {
     const walk = each => each.children ? (each.op && counts.set(each.name, (counts.get(each.name) || 0) + 1), each.children.forEach(walk)) : counts.set(each.name, (counts.get(each.name) || 0) + 1);
     group.children.forEach(walk);
     const line = run.lines[group.line];
-    side.replaceChildren(el('h2', {}, labelOf(group)), el('p', {}, group.count + ' ops'), line && line.text ? el('pre', {class: 'mono'}, line.text.trim()) : '',
+    side.replaceChildren(el('h2', {}, labelOf(group)), el('p', {}, subOf(group)), line && line.text ? el('pre', {class: 'mono'}, line.text.trim()) : '',
       el('button', {class: 'tag', onclick: () => toggle(group)}, group.open ? 'fold' : 'unfold'), el('h3', {}, 'Ops'),
       el('table', {}, [...counts].sort((p, q) => q[1] - p[1]).map(([name, count]) => el('tr', {}, el('td', {}, name), el('td', {}, count)))));
   }

@@ -113,11 +113,11 @@ function treeOf({ops, edges}) {
     items[op.number] = item;
     parent.children.push(item);
   }
-  // A line of one op needs no group.
+  // A line or a scope of one op needs no group.
   const flatten = group => {
     group.children = group.children.map(each => {
       if (each.children) flatten(each);
-      if (each.kind !== 'line' || each.children.length > 1) return each;
+      if (each.kind === 'role' || each.kind === 'block' || each.children === undefined || each.children.length > 1) return each;
       each.children[0].parent = group;
       return each.children[0];
     });
@@ -196,7 +196,7 @@ function layOut(tree) {
     }
     let y = BOX.head, left = Infinity, right = -Infinity;
     // What many have in common, such as the update, would be one endless row.
-    const rows = ranks.flatMap(row => row.length <= 8 ? [row] : Array.from({length: Math.ceil(row.length / 6)}, (_, i) => row.slice(6 * i, 6 * i + 6)));
+    const rows = ranks.flatMap(row => row.length <= 5 ? [row] : Array.from({length: Math.ceil(row.length / 3)}, (_, i) => row.slice(3 * i, 3 * i + 3)));
     for (const row of rows) {
       for (const each of row) {
         const from = (before.get(each) || []).filter(p => rank.get(p) < rank.get(each));

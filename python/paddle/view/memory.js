@@ -43,7 +43,7 @@ function memoryView(main) {
     state.live = live;
     state.peak = live.indexOf(Math.max(...live));
     state.bytes = Math.max(frame.arena.planned, ...boxes.map(box => box.offset + box.bytes), 1);
-    say.textContent = boxes.length ? 'arena ' + bytesText(frame.arena.planned) + ', at most ' + bytesText(live[state.peak]) + ' at once' : 'nothing of it is laid out ahead of the step';
+    say.textContent = boxes.length ? 'arena ' + bytesText(state.bytes) + ', at most ' + bytesText(live[state.peak]) + ' at once' : 'nothing of it is laid out ahead of the step';
     overview();
     paint.redraw();
   }
@@ -55,7 +55,7 @@ function memoryView(main) {
     const sum = list => list.reduce((n, slot) => n + slot.bytes, 0);
     side.replaceChildren(el('h2', {}, 'What limits the peak'),
       node ? el('p', {}, bytesText(state.live[peak]) + ' live at instruction #' + peak + ', ' + node.type + (node.line !== undefined ? ' (' + lineText(run, node.line) + ')' : '') + ':') : '',
-      el('table', {id: 'peak'}, alive.slice(0, 25).map(box => el('tr', {}, el('td', {}, bytesText(box.bytes)), el('td', {}, box.names[box.names.length - 1], el('div', {class: 'of'}, el('span', {class: 'tag'}, ownerText(box))))))),
+      el('table', {id: 'peak'}, alive.filter(box => box.bytes).slice(0, 25).map(box => el('tr', {}, el('td', {}, bytesText(box.bytes)), el('td', {}, box.names[box.names.length - 1], el('div', {class: 'of'}, el('span', {class: 'tag'}, ownerText(box))))))),
       el('h3', {}, 'Beside the arena'), factsTable([['parameters and states', bytesText(sum(states))], ['feeds', bytesText(sum(feeds))], ['scratch', bytesText(arena.scratch)], ['memory of their own', bytesText(arena.own)]]),
       el('h3', {}, 'How to read it'), el('p', {}, 'From left to right the instructions of the step; upwards the bytes of the arena. Each box is a value from the instruction that writes it to the last that reads it. Wheel zooms, dragging moves.'));
   }

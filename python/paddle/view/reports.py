@@ -24,6 +24,8 @@ def report(program, executor, events=None, process='', curves=None):
 
 
 def report_of_call(call, process=''):
+    if call.report is not None:
+        return call.report
     curves = {name: values for name, values in call.curves.items() if 1 < len(values) <= 100000}
     return report(call.program, call.executor, call.events(), process, curves)
 

@@ -80,10 +80,10 @@ def framework_name(variable):
     return variable.name if isinstance(variable, framework.Variable) else str(variable)
 
 
-def call_of(path, arguments=(), feed=None, times=True, stop_after=None):
+def call_of(path, arguments=(), feed=None, times=True, stop_after=None, name=''):
     """(the Call, the status that a script ended with)"""
     if is_script(path):
-        watch, status = run_script(path, arguments, times, stop_after)
+        watch, status = run_script(path, arguments, times, stop_after, name)
         return watch.chosen(), status
     if is_a_model(path):
         return call_of_model(path, feed), 0

@@ -31,7 +31,7 @@ function timesOf(run) {
   }
   return run.times;
 }
-const eventName = event => event.kind === KINDS.wait ? event.name : event.node && event.node.type !== event.name ? event.name + ' (' + event.node.type + ')' : event.name;
+const eventName = event => event.kind === KINDS.wait ? (event.node ? event.node.type : event.name) : event.node && event.node.type !== event.name ? event.name + ' (' + event.node.type + ')' : event.name;
 
 // Lanes: a place in the picture for every process, and in it for every thread, replica and queue.
 function lanesOf(runs) {
@@ -70,6 +70,10 @@ function findWaits(runs) {
   runs.forEach((run, process) => eventsOf(run).forEach(event => {
     event.whom = event.bound && event.bound.peers ? event.bound.peers.join(', ') : undefined;
     if (event.kind !== KINDS.wait) return;
+    if (!event.bound) {  // a server says it itself
+      event.whom = event.name.replace(/^waits for /, '');
+      return;
+    }
     const mine = process + '/' + event.replica + '/' + event.instruction, nth = (counts.get(mine) || 0) + 1;
     counts.set(mine, nth);
     const key = event.instruction + '/' + nth;
@@ -82,17 +86,24 @@ function findWaits(runs) {
   }
 }
 
+// A time on an axis: as many digits as its ticks are apart.
+function tickText(ns, every) {
+  const [unit, name] = every >= 1e8 ? [1e9, ' s'] : every >= 1e5 ? [1e6, ' ms'] : [1e3, ' µs'];
+  return (ns / unit).toLocaleString('en', {maximumFractionDigits: Math.max(0, Math.ceil(-Math.log10(every / unit)))}) + name;
+}
+
 function timelineView(main) {
   const lanes = lanesOf(RUNS);
   if (!lanes.length) return main.append(empty('No step was timed. python -m paddle.view SCRIPT times the last steps of a script; compiled.view(path, feed=...) times steps on that feed.'));
   const all = lanes.flatMap(lane => lane.events);
   const begin = Math.min(...all.map(e => e.start)), end = all.reduce((most, e) => Math.max(most, e.start + e.ns), 0);
   const state = {from: 0, to: end - begin, top: 0, hovered: null, lanes};
-  const steps = all.filter(e => e.kind === KINDS.step);
+  // Of processes that serve others' programs, those others' steps are the steps.
+  const training = RUNS.filter(run => run.plan), steps = (training.length ? training : RUNS).flatMap(run => eventsOf(run).filter(e => e.kind === KINDS.step));
   const stage = el('div', {class: 'stage', id: 'timeline'});
   const say = el('span', {class: 'say'});
   const mean = steps.length ? steps.reduce((sum, e) => sum + e.ns, 0) / steps.length : 0;
-  say.textContent = steps.length + ' runs, ' + timeText(mean) + ' each in the mean';
+  say.textContent = steps.length + ' steps, ' + timeText(mean) + ' each in the mean';
   main.append(el('div', {class: 'bar'}, say, el('span', {class: 'space'}),
     el('button', {id: 'laststep', onclick: () => last()}, 'last step'), el('button', {id: 'all', onclick: () => { state.from = 0; state.to = end - begin; paint.redraw(); }}, 'all'),
     el('button', {id: 'trace', title: 'for Perfetto and chrome://tracing', onclick: () => download('trace.json', traceText(RUNS))}, 'save as Chrome trace')), stage);
@@ -130,7 +141,7 @@ function timelineView(main) {
     context.restore();
     context.fillStyle = palette.soft;
     context.textAlign = 'center';
-    for (let at = Math.ceil(state.from / every) * every; at <= state.to; at += every) context.fillText(timeText(Math.max(0, at)), xOf(at), 14);
+    for (let at = Math.ceil(state.from / every) * every; at <= state.to; at += every) context.fillText(tickText(at, every), xOf(at), 14);
     context.textAlign = 'left';
   }
   function drawLane(context, lane, number, width, height) {
@@ -158,7 +169,7 @@ function timelineView(main) {
       if (x1 - x0 < 0.5 && drawn[event.row] > x0 - 0.5) continue;  // a pixel shows one of them
       const w = Math.max(1, x1 - x0 - 0.5), ey = y + event.row * M.row + 1, h = M.row - 2;
       drawn[event.row] = x0 + w;
-      const wait = event.kind === KINDS.wait || (event.bound && event.bound.peers);
+      const wait = event.kind === KINDS.wait || (event.bound && event.bound.peers);  // communication is mostly waiting
       context.globalAlpha = event === state.hovered ? 1 : event.kind === KINDS.part ? 0.6 : 0.88;
       context.fillStyle = event.kind === KINDS.step ? palette.edge : wait ? palette.warn : colourOf(event.name);
       context.fillRect(x0, ey, w, h);
@@ -168,7 +179,7 @@ function timelineView(main) {
       if (w > 34) {
         context.fillStyle = '#fff';
         const from = Math.max(x0, M.left);
-        context.fillText(cutText(context, wait && event.whom ? event.name + ', waits for ' + event.whom : event.name, Math.round((x0 + w - from - 8) / 4) * 4), from + 5, ey + h / 2 + 0.5);
+        context.fillText(cutText(context, wait && event.whom ? (event.bound ? eventName(event) + ', ' : '') + 'waits for ' + event.whom : event.name, Math.round((x0 + w - from - 8) / 4) * 4), from + 5, ey + h / 2 + 0.5);
       }
     }
     context.restore();

@@ -32,6 +32,7 @@ class Call:
         self.runs, self.feed, self.scope = 0, {}, None
         self.steps = collections.deque(maxlen=STEPS)  # events of each
         self.curves = {}  # scalars that were fetched, by name
+        self.report = None  # taken when the executor was closed: nothing of it is left afterwards
 
     @property
     def trains(self):
@@ -52,13 +53,14 @@ class Call:
 class Watch:
     """with Watch() as watch: ... Then watch.chosen() is the last program that was trained."""
 
-    def __init__(self, times=True, stop_after=None):
+    def __init__(self, times=True, stop_after=None, name=''):
         self.calls = collections.OrderedDict()
-        self._times, self._stop_after = times, stop_after
+        self._times, self._stop_after, self._name = times, stop_after, name
         self._read = None
 
     def __enter__(self):
-        self._full, self._readers = _executors.Executor.run, _executors._with_readers
+        self._full, self._readers, self._close = (_executors.Executor.run, _executors._with_readers,
+                                                  _executors.Executor.close)
         full, signature = self._full, inspect.signature(self._full.__wrapped__)
 
         def run(executor, *args, **kwargs):
@@ -72,11 +74,22 @@ class Watch:
             self._read = self._readers(*args, **kwargs)
             return self._read
 
-        _executors.Executor.run, _executors._with_readers = run, with_readers
+        def close(executor):
+            if self._times:
+                self._keep_reports(executor)
+            self._close(executor)
+
+        _executors.Executor.run, _executors._with_readers, _executors.Executor.close = run, with_readers, close
         return self
 
     def __exit__(self, *_):
-        _executors.Executor.run, _executors._with_readers = self._full, self._readers
+        _executors.Executor.run, _executors._with_readers, _executors.Executor.close = self._full, self._readers, self._close
+
+    def _keep_reports(self, executor):
+        from .reports import report_of_call
+        for call in list(self.calls.values()):
+            if call.executor is executor and not executor._closed and call is self.chosen():
+                call.report = report_of_call(call, self._name)
 
     def _run(self, executor, given, go):
         program = given.get('program') or default_main_program()
@@ -133,11 +146,11 @@ def script_arguments(path, arguments):
         sys.argv, sys.path[:] = before
 
 
-def run_script(path, arguments=(), times=True, stop_after=None):
+def run_script(path, arguments=(), times=True, stop_after=None, name=''):
     """Runs a script as `python path` does, and gives (its Watch, the status it ended with)."""
     import runpy
     status = 0
-    with script_arguments(path, arguments), Watch(times, stop_after) as watch:
+    with script_arguments(path, arguments), Watch(times, stop_after, name) as watch:
         try:
             runpy.run_path(path, run_name='__main__')
         except StopScript:
