@@ -29,6 +29,9 @@ struct Comparison {
   int equal = 0;         // of them, bit for bit
   double largest = 0;    // difference, as a share of the largest number of its variable
   std::string variable;  // where that is
+  // Elements of parameters whose gradients are nothing but rounding (a bias in front of a
+  // batch_norm has none): an optimizer that divides by their size makes whole steps of them.
+  int64_t left_out = 0;
   // The first op, in program order, with a result that differs by more than the bound; empty: none.
   std::string op, differs;
   SourceLine line;
@@ -47,6 +50,7 @@ class StepValues {
 
  private:
   friend Comparison compare(const Program&, const StepValues&, const StepValues&, double);
+  void bring_home();
   const Replicas::Result* fetched(const std::string& name) const;
   std::vector<std::pair<std::string, Replicas::Result>> fetched_;  // by name
   std::unique_ptr<Scope> scope_;

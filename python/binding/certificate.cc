@@ -34,6 +34,7 @@ py::dict compared(const std::shared_ptr<Program>& program, const StepValues& a, 
   result["equal"] = found.equal;
   result["largest"] = found.largest;
   result["variable"] = found.variable;
+  result["left_out"] = found.left_out;
   if (found.op.empty()) return result;
   result["op"] = found.op;
   result["differs"] = found.differs;

@@ -5,6 +5,8 @@
 Work is training over a dataset, a job of several processes, compiling, saving and loading. The line stands on
 stderr while that is a terminal; where it is none and nobody listens, nothing is measured and nothing said.
 """
+import json
+import os
 import sys
 import time
 
@@ -17,6 +19,8 @@ __all__ = ['listen', 'Progress']
 EVERY = 0.2  # seconds between two lines
 PATIENCE = 0.5  # seconds that work takes before it is worth a line
 SAMPLED = 16  # of so many steps one is taken apart into shares
+
+FILE = 'TRIREME_PROGRESS_FILE'  # where a launcher looks for what its processes say
 
 _listener = None
 
@@ -36,7 +40,7 @@ def listen(callback):
 
 
 def wanted():
-    return _listener is not None or _is_terminal()
+    return _listener is not None or FILE in os.environ or _is_terminal()
 
 
 def duration(seconds):
@@ -89,7 +93,25 @@ _line = _Line()
 def tell(state):
     if _listener is not None:
         _listener(state)
+    if FILE in os.environ:
+        _write(os.environ[FILE], state)
     _line.show(line_of(state))
+
+
+def _write(path, state):
+    """Whole or not at all: the launcher reads it at any time."""
+    with open(path + '.part', 'w') as file:
+        json.dump(state, file)
+    os.replace(path + '.part', path)
+
+
+def read(path):
+    """The last state in a file; None where there is none yet."""
+    try:
+        with open(path) as file:
+            return json.load(file)
+    except FileNotFoundError:
+        return None
 
 
 def clear():

@@ -15,8 +15,13 @@ from ..fluid.framework import Program
 EQUAL, WITHIN, DIFFERS, NOT_RUN = 'equal bits', 'within the bound', 'differs', 'not run'
 # float32 sums in another order: what is lost is a few units in the last place, of a few hundred terms.
 SUMS = 2e-5
+HALF = 4e-3  # the same where numbers have 8 or 11 bits
 DEVICE = 1e-4  # another machine's sums, products and functions
 ORIGINAL = 1e-4  # another engine's
+
+
+# What says that a program cannot be run in this way: its batch has a fixed size, or an op knows no places.
+_CANNOT = (RuntimeError, ValueError, NotImplementedError)
 
 
 class Subject:
@@ -33,6 +38,35 @@ class Subject:
     @property
     def trains(self):
         return any(op._is_backward_op() for op in self.program.global_block().ops)
+
+    def sums_its_loss(self):
+        """The op that makes the loss, where that is no mean over samples; None where it is, or nothing is trained."""
+        ops = self.program.global_block().ops
+        start = next((op for op in ops if op.attr('op_role') == 257), None) if self.trains else None
+        if start is None:
+            return None
+        makers = {name: op for op in ops[:ops.index(start)] for name in op.output_arg_names}
+        fed = {var.name for var in self.program.list_vars() if var.is_data}
+
+        def sees_samples(name, seen):
+            if name in fed or name in seen or name not in makers:
+                return name in fed
+            seen.add(name)
+            return any(sees_samples(each, seen) for each in makers[name].input_arg_names)
+
+        def other(name):
+            """None for a mean over samples, what adds means up, and what no sample decides."""
+            op = makers.get(name)
+            if op is None or op.type in ('mean', 'reduce_mean') or not sees_samples(name, set()):
+                return None
+            if op.type not in ('elementwise_add', 'elementwise_sub', 'sum', 'scale', 'reshape2'):
+                return op.type
+            return next(filter(None, map(other, op.input_arg_names)), None)
+        return other(start.output_arg_names[0].partition('@GRAD')[0])
+
+    def is_half(self):
+        half = {core.VarDesc.VarType.FP16, core.VarDesc.VarType.BF16}
+        return any(var._has_shape and var.dtype in half for var in self.program.list_vars())
 
     def remote_op(self):
         """An op that talks to others: a step of it cannot be run a second time by itself."""
@@ -54,6 +88,8 @@ def _entry(name, bound, why, found=None, not_run=None):
         return dict(entry, verdict=NOT_RUN, why='the two runs show no variable that could be compared')
     entry.update(verdict=verdict, compared=found['compared'], equal=found['equal'], largest=found['largest'],
                  variable=found['variable'])
+    if found['left_out']:
+        entry['left_out'] = found['left_out']
     return dict(entry, first=first) if first else entry
 
 
@@ -65,6 +101,7 @@ class Certificate:
     def __init__(self, subject):
         self.subject, self.entries = subject, []
         self._passes = _C.pass_names()
+        self._sums = HALF if subject.is_half() else SUMS
 
     def _compare(self, name, bound, why, a, run_b, skip=()):
         """Errors in `skip` mean that the second run does not exist for this program."""
@@ -80,10 +117,10 @@ class Certificate:
                       lambda: run(passes_off=names, threads=1))
         for each in names:
             off = [name for name in names if name != each]
-            self._compare(f'pass {each}', SUMS, 'a pass may sum in another order', base, lambda: run(passes_off=off, threads=1))
-        self._compare('all passes', SUMS, 'a pass may sum in another order', base, lambda: run(threads=1))
+            self._compare(f'pass {each}', self._sums, 'a pass may sum in another order', base, lambda: run(passes_off=off, threads=1))
+        self._compare('all passes', self._sums, 'a pass may sum in another order', base, lambda: run(threads=1))
         if self.subject.fetches:
-            self._compare('all passes, as it runs', SUMS, 'what nobody fetches is not stored', base,
+            self._compare('all passes, as it runs', self._sums, 'what nobody fetches is not stored', base,
                           lambda: run(threads=1, fetches=self.subject.fetches))
         passed = run(threads=1)
         self._compare('all threads', 0, 'work is cut by sizes alone, whoever does it', passed, run)
@@ -93,19 +130,20 @@ class Certificate:
         run = self.subject.run
         norms = any(op.type.startswith('batch_norm') for op in self.subject.program.global_block().ops)
         why = 'gradients are summed place by place' + (', batch_norm over all of them' if norms else '')
+        other = self.subject.sums_its_loss()
         for count in (2, 4):
-            self._compare(f'{count} places', SUMS if not norms else 10 * SUMS, why, passed,
-                          lambda: run(devices=count, sync_batch_norm=norms), skip=(RuntimeError, ValueError, NotImplementedError))
-        self._compare('2 places, one thread', 0, 'places take turns where there are fewer threads',
-                      *self._two_places(norms))
-
-    def _two_places(self, norms):
-        run = self.subject.run
+            if other:
+                self.entries.append(_entry(f'{count} places', 0, '', not_run=f'the loss is made by {other} and no mean over '
+                                           'samples: each place divides its own, which is another loss (docs/data_parallel.md)'))
+                continue
+            self._compare(f'{count} places', (10 if norms else 1) * self._sums, why, passed,
+                          lambda: run(devices=count, sync_batch_norm=norms), skip=_CANNOT)
         try:
             both = run(devices=2, sync_batch_norm=norms)
-        except (RuntimeError, ValueError, NotImplementedError) as error:
-            return None, lambda error=error: (_ for _ in ()).throw(error)
-        return both, lambda: run(devices=2, sync_batch_norm=norms, threads=1)
+        except _CANNOT as error:
+            return self.entries.append(_entry('2 places, one thread', 0, '', not_run=_says(error)))
+        return self._compare('2 places, one thread', 0, 'places take turns where there are fewer threads', both,
+                             lambda: run(devices=2, sync_batch_norm=norms, threads=1))
 
     def device(self, passed):
         try:

@@ -18,6 +18,8 @@ def _row(entry):
         line = f', asked for at {first["line"]}' if 'line' in first else ''
         said += '<br><b>' + html.escape(f'{first["op"]} is the first op that differs, by {first["difference"]:.2g} in '
                                         f'{first["differs"]}{line}') + '</b>'
+    if 'left_out' in entry:
+        said += f'<br>{entry["left_out"]} numbers of parameters are left out: their gradients are nothing but rounding'
     shown[0] = f'<b>{html.escape(shown[0])}</b>'
     bound = '' if entry['verdict'] == 'not run' else 'equal bits' if entry['bound'] == 0 else f'{entry["bound"]:g}'
     cells = shown + [f'<span>{counted}</span>', largest, where, bound, said]
@@ -57,6 +59,8 @@ def text_of(certificate):
         said = entry['why'] if entry['verdict'] == 'not run' else f'{entry["equal"]} of {entry["compared"]} equal'
         if entry.get('largest'):
             said += f', largest difference {entry["largest"]:.2g} in {entry["variable"]}'
+        if 'left_out' in entry:
+            said += f', {entry["left_out"]} numbers left out as rounding'
         if 'first' in entry:
             first = entry['first']
             said += f'; first {first["op"]} at {first.get("line", "an unknown line")}'

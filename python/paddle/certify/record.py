@@ -1,7 +1,7 @@
 #!/usr/bin/env python
 """Records what the original computes: run this in the environment where your script runs now.
 
-    python record.py SCRIPT [--output record.npz] [--steps 3] [--skip 0] [ARGUMENTS OF THE SCRIPT]
+    python record.py SCRIPT [--output record.npz] [--steps 1] [--skip 0] [ARGUMENTS OF THE SCRIPT]
 
 For Python 2.7 and 3, with paddle.fluid 1.x or paddle 2.x. It runs the script and looks at the training steps:
 the variables before the first of them, what is fed, what is fetched, and the variables after the last. With
@@ -109,7 +109,7 @@ def watch(recorder):
 
 
 def options_of(arguments):
-    options, script = {'--output': 'record.npz', '--steps': '3', '--skip': '0'}, None
+    options, script = {'--output': 'record.npz', '--steps': '1', '--skip': '0'}, None
     while arguments:
         word = arguments.pop(0)
         if word in options:

@@ -9,6 +9,8 @@ import sys
 import tempfile
 import time
 
+from .. import progress
+
 POLL = 0.02  # seconds
 GRACE = 5.0  # between asking a process to end and ending it
 SETTLE = 5.0  # after a failure: others may be about to name its cause themselves
@@ -67,6 +69,9 @@ class Job:
     def __init__(self, command, tasks, log_dir, view=None):
         self._command, self._tasks, self._log_dir, self._view = command, tasks, log_dir, view
         self._reports = tempfile.TemporaryDirectory(prefix='view_') if view else None
+        # Where processes write to the terminal themselves, a line of ours would be in their way.
+        self._states = tempfile.TemporaryDirectory(prefix='progress_') if log_dir and progress.wanted() else None
+        self._began = self._told = time.monotonic()
         self._processes, self._files = [], []
         self._asked_to_end = None
         self._failed = None  # (task, code): the first
@@ -80,6 +85,9 @@ class Job:
             self._watch()
         finally:
             self._end_all()
+            if self._states:
+                progress.clear()
+                self._states.cleanup()
             for number, handler in before.items():
                 signal.signal(number, handler)
             for each in self._files:
@@ -130,7 +138,7 @@ class Job:
             self._files.append(open(log, 'wb'))
         out = self._files[-1] if log else None
         self._processes.append(subprocess.Popen(
-            self._command_of(task), env=_environment(task), stdout=out, stderr=out and subprocess.STDOUT,
+            self._command_of(task), env={**_environment(task), **self._progress_of(task)}, stdout=out, stderr=out and subprocess.STDOUT,
             stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_ends_with_parent))
 
     def _watch(self):
@@ -143,7 +151,26 @@ class Job:
                 return self._wait(SETTLE)
             if all(code is not None for task, code in zip(self._tasks, codes) if task.counts):
                 return self._wait(GRACE)  # servers end by themselves when the last trainer has left
+            self._say()
             time.sleep(POLL)
+
+    def _state_file(self, task):
+        return os.path.join(self._states.name, task.name.replace(' ', '_'))
+
+    def _progress_of(self, task):
+        return {progress.FILE: self._state_file(task)} if self._states else {}
+
+    def _say(self):
+        """Who is alive, and what the first that tells says."""
+        now = time.monotonic()
+        if not self._states or now - self._told < progress.EVERY:
+            return
+        self._told = now
+        alive = [process.poll() is None for process in self._processes]
+        told = [(task.name, progress.read(self._state_file(task))) for task in self._tasks]
+        name, state = next(((name, state) for name, state in told if state), ('', {}))
+        said = f'{sum(alive)} of {len(alive)} processes alive for {progress.duration(now - self._began)}'
+        progress.tell({**state, 'work': f'{said}   {name}'.rstrip(), 'alive': sum(alive), 'processes': dict(told)})
 
     def _wait(self, seconds):
         end = time.monotonic() + seconds
