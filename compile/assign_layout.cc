@@ -33,6 +33,8 @@ class Assigner {
     graph_.nodes.clear();
     bool changed = false;
     for (Node& node : old) {
+      // Behind the sums of replicas the first works for all: each lays its own results out before.
+      if (node.schema->trait().exchange != Exchange::none) plain_results();
       if (rewrite(node)) {
         changed = true;
       } else {
@@ -40,10 +42,7 @@ class Assigner {
       }
       graph_.nodes.push_back(std::move(node));
     }
-    for (const auto& fetch : graph_.fetches) plain(fetch.value);
-    for (const auto& state : graph_.states) plain(state.exit);
-    for (int value : graph_.kept) plain(value);
-    for (int value : graph_.saved) plain(value);
+    plain_results();
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       for (int value : graph_.nodes[n].outs) {
         if (value >= 0) graph_.values[value].node = static_cast<int>(n);
@@ -214,6 +213,14 @@ class Assigner {
     graph_.nodes.push_back(
         conversion("p.from_blocks", blocked_[value], value, {},
                    user ? origin_of(*user, "from_blocks") : std::make_shared<Origin>()));
+  }
+
+  // What others see when the graph has run, as far as it is made by now.
+  void plain_results() {
+    for (const auto& fetch : graph_.fetches) plain(fetch.value);
+    for (const auto& state : graph_.states) plain(state.exit);
+    for (int value : graph_.kept) plain(value);
+    for (int value : graph_.saved) plain(value);
   }
 
   void need_plain(const Node& node) {

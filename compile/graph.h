@@ -18,7 +18,8 @@ struct Origin {
   const OpSchema* row = nullptr;  // of the program's op that it was lowered from
   SourceLine line;
   int role = 0;
-  std::string recompute;  // set on ops that compute a forward value again to save memory
+  int block = -1, op = -1;  // where the op stands in that program
+  std::string recompute;    // set on ops that compute a forward value again to save memory
 };
 
 struct Value {

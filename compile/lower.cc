@@ -41,8 +41,11 @@ void BlockLowering::feed(const std::string& name, const FeedFacts& facts) {
 }
 
 void BlockLowering::run() {
+  int number = 0;
   for (const Op* op : block_.ops()) {
     auto origin = std::make_shared<Origin>();
+    origin->block = block_.index();
+    origin->op = number++;
     origin->op_type = op->type();
     origin->row = op_table().find(op->type());
     origin->line = op->line();

@@ -7,6 +7,8 @@
 #include "compile/graph_check.h"
 #include "compile/passes.h"
 #include "compile/place_values.h"
+#include "core/progress.h"
+#include "core/text.h"
 
 namespace trireme {
 namespace {
@@ -43,24 +45,32 @@ void run_inner_passes(Graph& graph, const Target& target, const std::vector<std:
 }  // namespace
 
 std::vector<PassReport> run_passes(Graph& graph, const Target& target,
-                                   const std::vector<std::string>& off) {
+                                   const std::vector<std::string>& off, const PassWatch& watch) {
+  const auto seen = [&](const std::string& pass) {
+    if (watch) watch(pass, graph);
+  };
   const bool check = check_between_passes.load(std::memory_order_relaxed);
   if (check) check_graph(graph, "after lowering");
   run_inner_passes(graph, target, off);
   if (check) check_graph(graph, "after the passes of sub-blocks");
+  seen(kInnerPasses);
   std::vector<PassReport> reports;
   for (const Pass& pass : kPipeline) {
     if (std::find(off.begin(), off.end(), pass.name) != off.end()) continue;
     const size_t before = graph.nodes.size();
+    tell_progress("compiling", cat(pass.name, ", ", before, " nodes"), &pass - kPipeline.data(),
+                  static_cast<int64_t>(kPipeline.size()));
     const bool changed = pass.run(graph, target);
     if (check) check_graph(graph, pass.name);
     reports.push_back({pass.name, before, graph.nodes.size(), changed});
+    seen(pass.name);
   }
   if (target.device != DeviceKind::cpu) {  // of all sub-blocks at once; nothing runs without it
     const size_t before = graph.nodes.size();
     place_values(graph, target);
     if (check) check_graph(graph, "place_values");
     reports.push_back({"place_values", before, graph.nodes.size(), true});
+    seen("place_values");
   }
   return reports;
 }

@@ -1,6 +1,7 @@
 // The passes, in one ordered list, and the loop that runs them.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,14 @@ struct PassReport {
 };
 
 std::vector<std::string> pass_names();
+inline constexpr const char* kInnerPasses = "passes of sub-blocks";
+
+// Called when a pass has run; sub-blocks count as one, before the others.
+using PassWatch = std::function<void(const std::string& pass, const Graph& graph)>;
 
 // Runs every pass that is not named in `off`, in order.
 std::vector<PassReport> run_passes(Graph& graph, const Target& target,
-                                   const std::vector<std::string>& off = {});
+                                   const std::vector<std::string>& off = {},
+                                   const PassWatch& watch = nullptr);
 
 }  // namespace trireme

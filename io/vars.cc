@@ -8,6 +8,7 @@
 #include <shared_mutex>
 
 #include "core/directory_save.h"
+#include "core/progress.h"
 #include "core/tensor_stream.h"
 #include "core/text.h"
 #include "core/warning.h"
@@ -41,8 +42,19 @@ void write_from(const Scope& scope, const Var& var, ByteSink& to) {
   write_variable(to, *variable, var.name());
 }
 
+// One after the other; whoever wants to know hears which.
+template <class Use>
+void each_var(const char* work, const VarList& vars, const Use& use) {
+  int64_t done = 0;
+  for (const Var* var : vars) {
+    tell_progress(work, var->name(), done++, static_cast<int64_t>(vars.size()));
+    use(*var);
+  }
+  tell_progress(work, "", done, done);
+}
+
 void write_all(const Scope& scope, const VarList& vars, ByteSink& to) {
-  for (const Var* var : vars) write_from(scope, *var, to);
+  each_var("saving", vars, [&](const Var& var) { write_from(scope, var, to); });
 }
 
 Variable read_one(ByteSource& from, const Var& var) {
@@ -58,7 +70,8 @@ Variable read_one(ByteSource& from, const Var& var) {
 
 Values read_all(ByteSource& from, const VarList& vars) {
   Values values;
-  for (const Var* var : vars) values.emplace_back(var->name(), read_one(from, *var));
+  each_var("loading", vars,
+           [&](const Var& var) { values.emplace_back(var.name(), read_one(from, var)); });
   check_end(from, cat("the last of ", vars.size(), " variables"));
   return values;
 }
@@ -103,7 +116,7 @@ void add_vars(DirectorySave& save, const Scope& scope, const VarList& vars,
               const std::string& filename) {
   const VarList saved = with_bytes(vars);
   if (!filename.empty()) return write_all(scope, by_name(saved), save.file(filename));
-  for (const Var* var : saved) write_from(scope, *var, save.file(var->name()));
+  each_var("saving", saved, [&](const Var& var) { write_from(scope, var, save.file(var.name())); });
 }
 
 void save_vars(const Scope& scope, const std::string& dirname, const VarList& vars,
@@ -138,11 +151,11 @@ void load_vars(Scope& scope, const std::string& dirname, const VarList& vars,
   }
   const SavedDirectory saved(dirname);
   Values values;
-  for (const Var* var : loaded) {
-    ByteSource file = saved.open(var->name());
-    values.emplace_back(var->name(), read_one(file, *var));
+  each_var("loading", loaded, [&](const Var& var) {
+    ByteSource file = saved.open(var.name());
+    values.emplace_back(var.name(), read_one(file, var));
     check_end(file, "the variable");
-  }
+  });
   set_values(scope, std::move(values));
 }
 

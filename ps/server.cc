@@ -323,7 +323,7 @@ bool PsServer::wait_for(Lock& lock, Phase phase, const PsMessage& request) {
   trainer.waits = true;
   // Who sends has received: programs with half_async do not say it.
   if (phase == Phase::send && phase_ == Phase::get && came_.insert(request.trainer).second) {
-    end_phase_where_all_came();
+    end_phase_where_all_came(request.trainer);
   }
   changed_.wait(lock, [&] { return phase_ == phase || !failed_.empty() || done(); });
   trainer.waits = false;
@@ -431,11 +431,17 @@ void PsServer::look_up(const PsMessage& request, PsMessage& reply) {
 void PsServer::barrier(int trainer) {
   if (!sync_) return;
   came_.insert(trainer);
-  end_phase_where_all_came();
+  end_phase_where_all_came(trainer);
 }
 
-void PsServer::end_phase_where_all_came() {
+// `last` came, or left, now.
+void PsServer::end_phase_where_all_came(int last) {
+  if (came_.size() == 1) first_came_ = std::chrono::steady_clock::now();
   if (!sync_ || came_.empty() || !missing().empty()) return;
+  if (profiling_on() && came_.size() > 1) {
+    record_event({.op = cat("waits for trainer ", last), .kind = ProfileEvent::Kind::wait},
+                 first_came_);
+  }
   if (phase_ == Phase::send) {
     try {
       forget_the_left();
@@ -499,7 +505,7 @@ void PsServer::update() {
 void PsServer::leave(int trainer) {
   trainers_[trainer].left = true;
   came_.erase(trainer);
-  end_phase_where_all_came();
+  end_phase_where_all_came(trainer);
   changed_.notify_all();
 }
 

@@ -95,7 +95,7 @@ class PsServer {
   void leave(int trainer);
   void lose(int trainer, const std::string& how);
   void fail(const std::string& why);
-  void end_phase_where_all_came();
+  void end_phase_where_all_came(int last);
   void update();
   void forget_the_left();
   void run_block(int index);
@@ -122,6 +122,7 @@ class PsServer {
   std::condition_variable changed_;
   std::map<int, Trainer> trainers_;
   Phase phase_ = Phase::get;
+  std::chrono::steady_clock::time_point first_came_{};
   std::set<int> came_;  // to this phase's barrier
   size_t round_ = 0;
   std::string failed_;

@@ -2,43 +2,16 @@
 #include "runtime/check_passes.h"
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <set>
 #include <sstream>
 
 #include "compile/pipeline.h"
 #include "core/text.h"
+#include "runtime/step_copies.h"
 
 namespace trireme {
 namespace {
-
-struct Written {
-  const Op* op;
-  std::string name;
-  bool fetched = true;  // else it is looked up in the scope
-};
-
-// What ops of the first block write and a fetch can show.
-std::vector<Written> results_of(const Program& program) {
-  std::vector<Written> written;
-  std::set<std::string> seen;
-  for (const Op* op : program.global_block().ops()) {
-    for (const std::string& name : op->output_names()) {
-      const Var* var = program.global_block().find_var(name);
-      const bool shown =
-          var && (var->type() == VarType::lod_tensor || var->type() == VarType::selected_rows);
-      if (shown && seen.insert(name).second) written.push_back({.op = op, .name = name});
-    }
-  }
-  return written;
-}
-
-void copy_scope(const Scope& from, Scope& to) {
-  if (from.parent()) copy_scope(*from.parent(), to);
-  for (const std::string& name : from.names()) to.var(name).copy_from(*from.find_local(name));
-  to.step() = from.step().load();
-}
 
 // What no op reads, and what stays in the scope: a plan that has to give these is the usual one.
 bool is_final(const Program& program, const std::string& name) {
@@ -59,29 +32,6 @@ std::vector<Replicas::Result> run_copy(const Program& program, const std::vector
   return executor.run_parallel(
       program, feeds, fetches, options.parallel,
       {.scope = &copy, .poll = options.poll, .passes_off = std::move(off), .process_seed = 1});
-}
-
-const Tensor* tensor_of(const Variable& value) {
-  if (value.kind() == Kind::dense) return &value.tensor();
-  if (value.kind() == Kind::rows) return &value.rows().value;
-  return nullptr;
-}
-
-// Infinite where the two are not even alike.
-double largest_difference(const Variable& a, const Variable& b, double& scale) {
-  const Tensor *x = tensor_of(a), *y = tensor_of(b);
-  if (!x || !y) return x == y ? 0 : INFINITY;
-  if (x->dtype() != y->dtype() || x->numel() != y->numel()) return INFINITY;
-  if (x->initialized() != y->initialized()) return INFINITY;
-  double largest = 0;
-  for (int64_t i = 0; x->initialized() && i < x->numel(); ++i) {
-    const double p = element_as_double(*x, i), q = element_as_double(*y, i);
-    if (p == q || (std::isnan(p) && std::isnan(q))) continue;
-    const double difference = std::fabs(p - q);
-    largest = std::isnan(difference) ? INFINITY : std::max(largest, difference);
-    scale = std::max(scale, std::fabs(p));
-  }
-  return largest;
 }
 
 }  // namespace

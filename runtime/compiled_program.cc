@@ -86,16 +86,6 @@ void share_parameters(const Program& program, const Scope& scope, Group& group, 
   }
 }
 
-// What the user feeds into a variable that outlives the step is not part of a batch.
-std::set<std::string> persistable_feeds(const Program& program, const Feeds& feeds) {
-  std::set<std::string> names;
-  for (const auto& [name, tensor] : feeds) {
-    const Var* var = program.global_block().find_var(name);
-    if (var && var->persistable()) names.insert(name);
-  }
-  return names;
-}
-
 // A program that was transpiled for several processes must not train alone in silence.
 void check_trainers(const Program& program, const BuildStrategy& build) {
   const DistributedFacts* facts = program.distributed.get();

@@ -76,6 +76,8 @@ class CompiledProgram {
   // Every knob with its answer; with the executor that ran it, also the plan: passes, memory,
   // kernels.
   std::string explain(const Executor* ran_by = nullptr) const;
+  // The same for other programs: see Executor::json.
+  std::string json(const Executor& ran_by, ReportParts parts) const;
 
  private:
   RunOptions in_effect(RunOptions options) const;

@@ -12,6 +12,7 @@
 #include "compile/plan.h"
 #include "core/caller_poll.h"
 #include "core/flags.h"
+#include "core/progress.h"
 #include "core/random.h"
 #include "core/text.h"
 #include "core/warning.h"
@@ -145,6 +146,20 @@ Executor::Key Executor::key_of(const Program& program, std::span<const Feeds> fe
   return key;
 }
 
+Graph Executor::lower_as(const Program& program, const Key& key) {
+  LowerRequest request;
+  for (const auto& [name, facts] : key.feeds) request.feeds[name] = facts;
+  request.fetches = key.fetches;
+  request.sync_batch_norm =
+      key.replicated() && (key.devices > 1 || key.parallel.others) && key.parallel.sync_batch_norm;
+  if (key.prune) {
+    std::erase_if(request.feeds, [&](const auto& feed) {
+      return program.global_block().find_var(feed.first) == nullptr;
+    });
+  }
+  return lower(program, request);
+}
+
 std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& program, Key key,
                                                            const RunOptions& options) {
   {
@@ -158,26 +173,8 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
   }
 
   refuse_training_alone(program, key.parallel.others != nullptr);
-  LowerRequest request;
-  for (const auto& [name, facts] : key.feeds) request.feeds[name] = facts;
-  request.fetches = key.fetches;
-  request.sync_batch_norm =
-      key.replicated() && (key.devices > 1 || key.parallel.others) && key.parallel.sync_batch_norm;
-  Graph graph;
-  if (options.use_prune) {
-    std::vector<std::string> names;
-    for (const auto& [name, facts] : key.feeds) names.push_back(name);
-    const auto pruned = options.keep_optimizers
-                            ? prune_keeping_optimizers(program, names, key.fetches)
-                            : prune(program, names, key.fetches);
-    std::erase_if(request.feeds, [&](const auto& feed) {
-      return pruned->global_block().find_var(feed.first) == nullptr;
-    });
-    graph = lower(*pruned, request);
-  } else {
-    graph = lower(program, request);
-  }
-
+  const std::shared_ptr<Program> pruned = key.reached(program);
+  Graph graph = lower_as(pruned ? *pruned : program, key);
   warn_of_overwritten_feeds(graph, key.parallel.loss_gradient == LossGradient::fed);
   if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_before", options.poll);
   auto compiled = std::make_shared<Compiled>();
@@ -196,7 +193,9 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
   const Target target = target_of(made.places.front());
   compiled->passes = run_passes(graph, target, options.passes_off);
   if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_after", options.poll);
+  tell_progress("compiling", cat("the plan of ", graph.nodes.size(), " nodes"), 1, 1);
   made.plan = make_plan(std::move(graph), target);
+  tell_progress("compiling", "", 1, 1);
 
   std::lock_guard lock(mutex_);
   ++counters_.compiles;
@@ -397,12 +396,20 @@ void Executor::run_on(const Program& program, std::span<const Feeds> feeds,
   RunSettings settings = settings_for(options);
   std::unique_ptr<Replicas> replicas = fed(made, scope);
   const size_t binds_before = replicas->bind_count();
+  const bool timed = profiling_on();
+  const auto start =
+      timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
   locked(scope, made.compiled->made.plan->writes_states, options.poll, [&] {
     TeamLease lease(options.threads > 0 ? options.threads : num_threads());
     settings.team = &lease;
     replicas->run(scope, settings);
     take(*replicas);
   });
+  if (timed) {
+    record_event(
+        {.op = "step", .kind = ProfileEvent::Kind::step, .plan = made.compiled->made.plan.get()},
+        start);
+  }
   {
     std::lock_guard lock(mutex_);
     counters_.binds += replicas->bind_count() - binds_before;

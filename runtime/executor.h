@@ -61,6 +61,14 @@ struct PlanMemory {
   bool partly = false;
 };
 
+// What a report has beside the plan.
+struct ReportParts {
+  std::string process = {};               // what it is called among those of a job
+  std::vector<ProfileEvent> events = {};  // of profiled steps
+  std::string machine = "null";           // JSON: how fast it is
+  std::string strategies = "null";        // JSON: every knob with its answer
+};
+
 class Executor {
  public:
   explicit Executor(Place place = cpu_place());
@@ -106,6 +114,10 @@ class Executor {
   // `devices` and `parallel` as for plans_of.
   std::string report(const Program& program, int devices = 0,
                      const ParallelOptions* parallel = nullptr) const;
+  // Everything that is known of that plan, for other programs: docs/view.md says what stands where.
+  // The program must be as it was when it ran.
+  std::string json(const Program& program, const ReportParts& parts, int devices = 0,
+                   const ParallelOptions* parallel = nullptr) const;
   // Of that plan, see Frame::digest.
   std::string digest(const Program& program, int devices = 0,
                      const ParallelOptions* parallel = nullptr) const;
@@ -116,6 +128,8 @@ class Executor {
  private:
   struct Compiled;
   struct Key;
+  // Before the passes; the program is what the key has reached of it.
+  static Graph lower_as(const Program& program, const Key& key);
   static ParallelOptions in_effect(const ParallelOptions& parallel, size_t devices);
   Feeds checked_feeds(const Program& program, const Feeds& feeds) const;
   Key key_of(const Program& program, std::span<const Feeds> feeds,

@@ -31,6 +31,15 @@ struct Executor::Key {
   std::vector<std::string> fetches;
   std::vector<std::pair<std::string, FeedFacts>> feeds;
 
+  // What of the program is compiled; null: all of it.
+  std::shared_ptr<Program> reached(const Program& whole) const {
+    if (!prune) return nullptr;
+    std::vector<std::string> names;
+    for (const auto& [name, facts] : feeds) names.push_back(name);
+    return keep_optimizers ? prune_keeping_optimizers(whole, names, fetches)
+                           : trireme::prune(whole, names, fetches);
+  }
+
   // Alone, a program runs in one way.
   bool ran_as(uint64_t asked, int on_devices, const ParallelOptions* in_way) const {
     if (program != asked) return false;

@@ -232,4 +232,13 @@ Tensor mean_of_pieces(const std::string& name, const std::vector<Tensor>& pieces
                                          : mean_as(static_cast<double*>(nullptr));
 }
 
+std::set<std::string> persistable_feeds(const Program& program, const Feeds& feeds) {
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : feeds) {
+    const Var* var = program.global_block().find_var(name);
+    if (var && var->persistable()) names.insert(name);
+  }
+  return names;
+}
+
 }  // namespace trireme

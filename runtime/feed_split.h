@@ -33,6 +33,9 @@ void split_feeds(const Feeds& feeds, int devices, const std::vector<Fed>& kinds,
                  std::vector<Feeds>& pieces);
 bool same_names(const Feeds& a, const Feeds& b);
 
+// What the user feeds into a variable that outlives the step is not part of a batch.
+std::set<std::string> persistable_feeds(const Program& program, const Feeds& feeds);
+
 // How many of the devices a batch of so many samples reaches.
 int devices_reached(int64_t samples, int devices, SplitRule rule);
 

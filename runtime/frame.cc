@@ -164,8 +164,14 @@ bool Frame::take_part(int index) {
   const Instruction& instruction = plan_.instructions[index];
   current_ = index;
   if (!instruction.waits.empty()) wait_for_others(instruction);
+  const bool timed = profiling_on();
+  constexpr std::chrono::steady_clock::time_point kNever{};
+  if (timed && waiting_since_ == kNever) waiting_since_ = std::chrono::steady_clock::now();
   try {
-    return steps_[static_cast<size_t>(index)]->run(binding_.instruction(index));
+    const bool done = steps_[static_cast<size_t>(index)]->run(binding_.instruction(index));
+    if (done && timed) record_event(event_of(index, ProfileEvent::Kind::wait), waiting_since_);
+    if (done) waiting_since_ = kNever;
+    return done;
   } catch (Error& e) {
     throw add_node_context(e, plan_.graph.nodes[instruction.node], binding_.fact_pointers());
   }
@@ -190,7 +196,7 @@ void Frame::run_instruction(int index) {
       top_->queues_->device().record(*top_->queues_->of(instruction.runner), *events_[index]);
     }
     if (timed && plan_.has_queues) synchronize();  // its time is the kernel's, not the call's
-    if (timed) record(index, start);
+    if (timed) record_event(event_of(index, ProfileEvent::Kind::op), start);
     if (settings.check_nan_inf) check_finite(index);
   } catch (Error& e) {
     add_node_context(e, plan_.graph.nodes[instruction.node], binding_.fact_pointers());
@@ -254,10 +260,17 @@ RunContext::StreamOffset Frame::stream_offset() const {
                                            : stream_offsets_[static_cast<size_t>(current_)];
 }
 
-void Frame::record(int index, std::chrono::steady_clock::time_point start) const {
-  const Node& node = plan_.graph.nodes[plan_.instructions[index].node];
-  record_instruction(node.origin.get(), index,
-                     node.origin ? node.origin->op_type : node.schema->type(), start);
+ProfileEvent Frame::event_of(int index, ProfileEvent::Kind kind) const {
+  const Instruction& instruction = plan_.instructions[index];
+  const Node& node = plan_.graph.nodes[instruction.node];
+  return {.op = node.origin ? node.origin->op_type : node.schema->type(),
+          .kind = kind,
+          .plan = &plan_,
+          .origin = node.origin.get(),
+          .instruction = index,
+          .replica = replica(),
+          .runner = static_cast<int>(instruction.runner),
+          .remote = node.origin && (node.origin->role & op_role::kRpc) != 0};
 }
 
 void Frame::poll() {
@@ -289,10 +302,14 @@ void Frame::run_phase(const BoundKernel& phase, bool cut, KernelArgs args) {
   TeamLease* lease = settings().team;
   Team* team = args.parts > 1 && lease && !args.queue ? lease->team() : nullptr;
   if (team) {
+    const bool timed = profiling_on();
     team->run(args.parts, [&](int part) {
       KernelArgs mine = args;
       mine.part = part;
+      if (!timed) return phase.run(mine);
+      const auto start = std::chrono::steady_clock::now();
       phase.run(mine);
+      record_event(event_of(current_, ProfileEvent::Kind::part), start);
     });
   } else {
     for (args.part = 0; args.part < args.parts; ++args.part) phase.run(args);

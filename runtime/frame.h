@@ -17,11 +17,14 @@
 #include "runtime/collective_step.h"
 #include "runtime/device_queues.h"
 #include "runtime/memory_placement.h"
+#include "runtime/profiler.h"
 #include "runtime/replays.h"
 #include "runtime/slot_variables.h"
 
 namespace trireme {
 
+class GraphSteps;
+class JsonWriter;
 class RegionRunner;
 
 // Below this an instruction is not worth sharing out: it takes about as long as two barriers.
@@ -91,6 +94,12 @@ class Frame : public RunContext {
   bool knows_its_memory() const { return binding_.knows_all() || ran_; }
   // As bound now: the memory with its largest owners, the kernels by op.
   std::string report() const;
+  // This plan and those of its sub-blocks.
+  void list_plans(std::vector<const Plan*>& plans) const;
+  // The same whole, for other programs. `graph` is its graph's number among those of `graphs`;
+  // plans go by their places in the list.
+  void write_json(JsonWriter& out, const GraphSteps& graphs, int graph,
+                  const std::vector<const Plan*>& plans) const;
   // Of the instructions, the lives of values and, where shapes follow from the feeds' shapes, their
   // places in memory: equal digests run the same way.
   std::string digest() const;
@@ -135,7 +144,8 @@ class Frame : public RunContext {
   void run_phase(const BoundKernel& phase, bool cut, KernelArgs args);
   void wait_for_others(const Instruction& instruction);
   void synchronize() const;  // what is in the device's queues has ended
-  void record(int index, std::chrono::steady_clock::time_point start) const;
+  void write_slots(JsonWriter& out) const;
+  ProfileEvent event_of(int index, ProfileEvent::Kind kind) const;
   void check_finite(int index) const;
   void explain_partial_writes(Error& error, int failed) const;
 
@@ -163,9 +173,10 @@ class Frame : public RunContext {
   std::chrono::steady_clock::time_point next_poll_{};
   bool ran_ = false;
 
-  uint64_t iteration_ = 0;      // of a sub-block, through the whole run
-  int current_ = 0;             // instruction
-  size_t segment_ = 0;          // where advance() goes on
+  uint64_t iteration_ = 0;                                 // of a sub-block, through the whole run
+  std::chrono::steady_clock::time_point waiting_since_{};  // while a collective is under way
+  int current_ = 0;                                        // instruction
+  size_t segment_ = 0;                                     // where advance() goes on
   int next_ = -1;               // instruction; -1: the segment is not entered yet
   bool for_all_ = false;        // the others have ended
   std::vector<int> under_way_;  // exchanges that instructions behind them did not wait for

@@ -49,6 +49,9 @@ class MemoryPlacement {
   bool is_ahead(int slot) const { return home_[slot] == Home::ahead; }
   bool has_own_memory(int slot) const { return home_[slot] == Home::own; }
   size_t offset(int slot) const { return offset_[slot]; }
+  // Of a sub-block, by side (0: the host): where its part of the arena begins, and how large it is.
+  size_t base(size_t side) const { return arenas_[side].base; }
+  size_t planned(size_t side) const { return arenas_[side].planned; }
 
   // Scratch of the instruction that runs: as large as any asks for, or what a loop's instruction
   // keeps from iteration to iteration.

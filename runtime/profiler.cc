@@ -19,7 +19,6 @@ namespace {
 struct Records {
   std::mutex mutex;
   std::vector<ProfileEvent> events;
-  uint64_t generation = 0;  // rises when events are taken away
 };
 
 Records& records() {
@@ -32,15 +31,6 @@ int thread_number() {
   thread_local const int mine = next++;
   return mine;
 }
-
-// The event that this thread may still extend.
-struct Latest {
-  const void* origin = nullptr;
-  int index = -1;
-  size_t event = 0;
-  uint64_t generation = 0;
-};
-thread_local Latest latest;
 
 int64_t nanoseconds(std::chrono::steady_clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
@@ -104,34 +94,45 @@ void start_profiling() { profiling::is_on = true; }
 std::vector<ProfileEvent> stop_profiling() {
   profiling::is_on = false;
   const std::lock_guard lock(records().mutex);
-  ++records().generation;
   return std::exchange(records().events, {});
 }
 
 void reset_profiling() {
   const std::lock_guard lock(records().mutex);
-  ++records().generation;
   records().events.clear();
 }
 
-void record_instruction(const void* origin, int index, std::string_view op,
-                        std::chrono::steady_clock::time_point start) {
-  const int64_t end = nanoseconds(std::chrono::steady_clock::now());
+void record_event(ProfileEvent event, std::chrono::steady_clock::time_point start) {
+  event.start = nanoseconds(start);
+  event.end = nanoseconds(std::chrono::steady_clock::now());
+  event.thread = thread_number();
   const std::lock_guard lock(records().mutex);
   if (!profiling_on()) return;  // stopped meanwhile
-  Records& all = records();
-  if (origin && latest.origin == origin && latest.index + 1 == index &&
-      latest.generation == all.generation) {
-    all.events[latest.event].end = end;
-    latest.index = index;
-    return;
+  records().events.push_back(std::move(event));
+}
+
+std::vector<ProfileEvent> events_by_op(const std::vector<ProfileEvent>& events) {
+  std::vector<ProfileEvent> joined;
+  std::map<int, size_t> latest;  // by thread: the event that may still be extended
+  for (const ProfileEvent& event : events) {
+    if (event.kind != ProfileEvent::Kind::op) continue;
+    const auto found = latest.find(event.thread);
+    if (found != latest.end() && event.origin) {
+      ProfileEvent& before = joined[found->second];
+      if (before.origin == event.origin && before.instruction + 1 == event.instruction) {
+        before.end = event.end;
+        before.instruction = event.instruction;
+        continue;
+      }
+    }
+    latest[event.thread] = joined.size();
+    joined.push_back(event);
   }
-  latest = {origin, index, all.events.size(), all.generation};
-  all.events.push_back({std::string(op), thread_number(), nanoseconds(start), end});
+  return joined;
 }
 
 std::string profile_table(const std::vector<ProfileEvent>& events, ProfileOrder order) {
-  std::vector<Row> rows = rows_of(events);
+  std::vector<Row> rows = rows_of(events_by_op(events));
   sort_rows(rows, order);
   int64_t all = 0;
   size_t width = 20;
@@ -157,8 +158,25 @@ std::string profile_table(const std::vector<ProfileEvent>& events, ProfileOrder 
   return text;
 }
 
+TimeShares time_shares(const std::vector<ProfileEvent>& events) {
+  double steps = 0, remote = 0, waits = 0;
+  int replicas = 1;
+  for (const ProfileEvent& event : events) {
+    const auto time = static_cast<double>(event.end - event.start);
+    replicas = std::max(replicas, event.replica + 1);
+    if (event.kind == ProfileEvent::Kind::step) steps += time;
+    if (event.kind == ProfileEvent::Kind::wait) waits += time;
+    if (event.kind == ProfileEvent::Kind::op && event.remote) remote += time;
+  }
+  if (steps <= 0) return {};
+  const double wait = std::min(1.0, waits / replicas / steps);
+  const double communication = std::min(1.0 - wait, remote / steps);
+  return {.compute = 1 - wait - communication, .communication = communication, .wait = wait};
+}
+
 // Op types are identifiers, so nothing in a name needs escaping.
-std::string profile_timeline(const std::vector<ProfileEvent>& events) {
+std::string profile_timeline(const std::vector<ProfileEvent>& all) {
+  const std::vector<ProfileEvent> events = events_by_op(all);
   int64_t zero = 0;
   if (!events.empty()) zero = std::ranges::min(events, {}, &ProfileEvent::start).start;
   std::string text = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";

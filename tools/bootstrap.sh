@@ -5,6 +5,7 @@
 #   tools/bootstrap.sh --lint  also what `make lint` uses
 #   tools/bootstrap.sh --tidy  also what `make tidy` uses
 #   tools/bootstrap.sh --wheel also what `make wheel` uses
+#   tools/bootstrap.sh --page  also what `make test-page` uses: a browser, and what drives it
 #
 # PYTHON=... chooses the interpreter (default /usr/bin/python3); SKIP_PACKAGES=1 installs nothing.
 # Where packages cannot be installed it says what is missing and goes on: the build may still find
@@ -54,6 +55,12 @@ clang-tidy          command  clang-tidy
 wheel_needs='
 patchelf            command  patchelf
 '
+page_needs='
+chromium            command  chromium
+chromium-driver     command  chromedriver
+python3-selenium    module   selenium
+'
+[[ ${1:-} == --page ]] && needs+=$page_needs
 [[ ${1:-} == --lint ]] && needs+=$lint_needs
 [[ ${1:-} == --tidy ]] && needs+=$tidy_needs
 [[ ${1:-} == --wheel ]] && needs+=$wheel_needs

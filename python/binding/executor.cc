@@ -155,6 +155,7 @@ void bind_executor(py::module_& m) {
           "report",
           [](const Executor& self, const Program& program) { return self.report(program); },
           py::arg("program"))
+      .def_property_readonly("place", &Executor::place)
       .def("close", &Executor::close, py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("counters", [](const Executor& e) {
         return py::dict(py::arg("compiles") = e.counters().compiles,

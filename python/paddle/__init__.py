@@ -7,7 +7,7 @@ except ImportError as _error:
 
 from .version import full_version as __version__
 from .version import trireme_version
-from . import fluid, version
+from . import fluid, progress, version
 from .batch import batch
 from . import tensor  # first: it gives variables their methods
 from . import (amp, compat, dataset, device, distribution, framework, inference, io, linalg, metric, nn, optimizer, reader,

@@ -202,3 +202,22 @@ def test_minimize_in_the_fetch_list_trains():
     before = value('fc_0.w_0')
     exe.run(parallel(loss_name=loss.name), feed={'x': batch(4)}, fetch_list=[loss, ops])
     assert not np.array_equal(value('fc_0.w_0'), before)
+
+
+def test_images_in_blocks_are_fetched_from_each_device():
+    """What a device has in another layout is laid out by that device, not by the first for all."""
+    main, startup = fluid.Program(), fluid.Program()
+    main.random_seed = startup.random_seed = 3
+    with fluid.program_guard(main, startup):
+        image = fluid.data('image', [None, 3, 8, 8])
+        planes = fluid.layers.conv2d(image, 16, 3)
+        loss = fluid.layers.mean(fluid.layers.relu(fluid.layers.batch_norm(planes)))
+        fluid.optimizer.SGD(0.1).minimize(loss)
+    images = np.random.RandomState(4).rand(8, 3, 8, 8).astype('float32')
+    exe, found = fluid.Executor(fluid.CPUPlace()), []
+    for program in (main, fluid.CompiledProgram(main).with_data_parallel(loss_name=loss.name,
+                                                                         places=[fluid.CPUPlace()] * 2)):
+        with fluid.scope_guard(fluid.Scope()):
+            exe.run(startup)
+            found.append(exe.run(program, feed={'image': images}, fetch_list=[planes])[0])
+    np.testing.assert_array_equal(found[0], found[1])

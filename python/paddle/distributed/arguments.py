@@ -17,6 +17,8 @@ def parser(description):
     made.add_argument('--node_ip', default='127.0.0.1', help='the address of this machine')
     made.add_argument('--print_config', type=boolean, default=True,
                       help='print the settings before starting')
+    made.add_argument('--view', metavar='PAGE', help='write a page of all processes there when the job has ended '
+                      '(docs/view.md)')
     made.add_argument('training_script', help='the program, followed by its arguments')
     made.add_argument('training_script_args', nargs=argparse.REMAINDER)
     return made

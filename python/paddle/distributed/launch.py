@@ -96,13 +96,14 @@ def main(argv=None):
     if args.server_num is not None:
         return launch_ps.run(args.training_script, args.training_script_args, args.server_num,
                              args.worker_num, log_dir=args.log_dir or 'logs',
-                             endpoints=[each.strip() for each in (args.servers or '').split(',') if each])
+                             endpoints=[each.strip() for each in (args.servers or '').split(',') if each],
+                             view=args.view)
     started = tasks(args)
     if args.log_level <= 10:
         for task in started:
             print(task.name, task.env, flush=True)
     command = [sys.executable, '-u', args.training_script] + args.training_script_args
-    return supervise.Job(command, started, args.log_dir).run()
+    return supervise.Job(command, started, args.log_dir, args.view).run()
 
 
 if __name__ == '__main__':

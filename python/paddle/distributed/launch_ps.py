@@ -50,7 +50,7 @@ def _empty_directory(log_dir):
 
 
 def run(script, script_args, server_num, worker_num, endpoints=None, start_port=None, log_dir=None,
-        restarts=RESTARTS):
+        restarts=RESTARTS, view=None):
     """The exit code of the job."""
     if not endpoints:
         first = start_port or 0
@@ -63,7 +63,7 @@ def run(script, script_args, server_num, worker_num, endpoints=None, start_port=
     given = os.environ.get('FLAGS_server_snapshot')  # of the user: what is there is gone on from, and stays
     snapshots = given or (_empty_directory(log_dir) if restarts else None)
     try:
-        return supervise.Job(command, tasks(endpoints, worker_num, restarts, snapshots), log_dir).run()
+        return supervise.Job(command, tasks(endpoints, worker_num, restarts, snapshots), log_dir, view).run()
     finally:
         if snapshots and not given:
             shutil.rmtree(snapshots, ignore_errors=True)
@@ -74,7 +74,7 @@ def main(argv=None):
     arguments.show(args)
     endpoints = [each.strip() for each in args.endpoints.split(',') if each.strip()]
     return run(args.training_script, args.training_script_args, args.server_num, args.worker_num, endpoints,
-               args.start_port, args.log_dir, args.server_restarts)
+               args.start_port, args.log_dir, args.server_restarts, args.view)
 
 
 if __name__ == '__main__':

@@ -6,7 +6,10 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+
+from .. import progress
 
 POLL = 0.02  # seconds
 GRACE = 5.0  # between asking a process to end and ending it
@@ -64,8 +67,12 @@ def how_it_ended(code):
 class Job:
     """Processes that end together: the first failure ends the others."""
 
-    def __init__(self, command, tasks, log_dir):
-        self._command, self._tasks, self._log_dir = command, tasks, log_dir
+    def __init__(self, command, tasks, log_dir, view=None):
+        self._command, self._tasks, self._log_dir, self._view = command, tasks, log_dir, view
+        self._reports = tempfile.TemporaryDirectory(prefix='view_') if view else None
+        # Where processes write to the terminal themselves, a line of ours would be in their way.
+        self._states = tempfile.TemporaryDirectory(prefix='progress_') if log_dir and progress.wanted() else None
+        self._began = self._told = time.monotonic()
         self._processes, self._files = [], []
         self._asked_to_end = None
         self._failed = None  # (task, code): the first
@@ -80,16 +87,45 @@ class Job:
             self._watch()
         finally:
             self._end_all()
+            if self._states:
+                progress.clear()
+                self._states.cleanup()
             for number, handler in before.items():
                 signal.signal(number, handler)
             for each in filter(None, self._files):
                 each.close()
         if self._asked_to_end is not None:
             return 128 + self._asked_to_end
+        if self._view:
+            self._write_view()
         if self._failed is None:
             return 0
         self._tell()
         return 1
+
+    def _report(self, task):
+        return os.path.join(self._reports.name, task.name.replace(' ', '_') + '.json')
+
+    def _command_of(self, task):
+        """With --view a process writes a report of what it ran."""
+        if not self._view:
+            return self._command
+        python, unbuffered, script, *arguments = self._command
+        return [python, unbuffered, '-m', 'paddle.view', '--name', task.name, '--data', self._report(task), script, '--',
+                *arguments]
+
+    def _write_view(self):
+        from ..view import write_page
+        texts = []
+        for task in self._tasks:
+            if os.path.exists(self._report(task)):
+                with open(self._report(task), encoding='utf-8') as file:
+                    texts.append(file.read())
+        self._reports.cleanup()
+        if not texts:
+            return print('launch: no process came to the end of its script: there is no page', file=sys.stderr)
+        write_page(self._view, texts, title=os.path.basename(self._command[2]))
+        return print(f'view: {self._view}', file=sys.stderr)
 
     def _take_signal(self, number, frame):
         self._asked_to_end = number
@@ -108,8 +144,9 @@ class Job:
 
     def _process(self, task, out):
         return subprocess.Popen(
-            self._command, env=_environment(task), stdout=out, stderr=out and subprocess.STDOUT,
-            stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_ends_with_parent)
+            self._command_of(task), env={**_environment(task), **self._progress_of(task)}, stdout=out,
+            stderr=out and subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True,
+            preexec_fn=_ends_with_parent)
 
     def _started_again(self, at):
         """What a signal has ended had no say, and may go on where it stopped; a bounded number of times."""
@@ -134,7 +171,26 @@ class Job:
                 return self._wait(SETTLE)
             if all(code is not None for task, code in zip(self._tasks, codes) if task.counts):
                 return self._wait(GRACE)  # servers end by themselves when the last trainer has left
+            self._say()
             time.sleep(POLL)
+
+    def _state_file(self, task):
+        return os.path.join(self._states.name, task.name.replace(' ', '_'))
+
+    def _progress_of(self, task):
+        return {progress.FILE: self._state_file(task)} if self._states else {}
+
+    def _say(self):
+        """Who is alive, and what the first that tells says."""
+        now = time.monotonic()
+        if not self._states or now - self._told < progress.EVERY:
+            return
+        self._told = now
+        alive = [process.poll() is None for process in self._processes]
+        told = [(task.name, progress.read(self._state_file(task))) for task in self._tasks]
+        name, state = next(((name, state) for name, state in told if state), ('', {}))
+        said = f'{sum(alive)} of {len(alive)} processes alive for {progress.duration(now - self._began)}'
+        progress.tell({**state, 'work': f'{said}   {name}'.rstrip(), 'alive': sum(alive), 'processes': dict(told)})
 
     def _wait(self, seconds):
         end = time.monotonic() + seconds

@@ -187,6 +187,15 @@ class CompiledProgram:
         also the plan: passes, memory with its largest owners, kernels."""
         return self._engine.explain(self._ran_by)
 
+    def view(self, path, feed=None, fetch_list=None, steps=5):
+        """Writes a page (HTML) that shows the program, what each pass made of it, the plan, its memory
+        and the strategies: after a run. With feed it also times steps on copies of the variables."""
+        from ..view import reports
+        if self._ran_by is None:
+            raise RuntimeError('the program has not run yet: run it once, then view it')
+        return reports.write_view(self, path, _feed_of_one_step(feed, 'feed') if feed is not None else None,
+                                  _names(fetch_list, 'fetch_list'), steps)
+
     def save(self, path, scope=None, parameters=True, proof_feed=None, proof_fetch_list=None):
         """Writes program, strategies, the shapes it has run with, digests of its plans and the
         variables of `scope` into one file. parameters=False leaves their values out and keeps their

@@ -126,6 +126,9 @@ class QueueDataset(DatasetBase):
     def global_shuffle(self, fleet=None):
         self.local_shuffle()
 
+    def _batch_count(self):
+        return None  # known when the last file is read
+
     def _batches(self, thread):
         queued = _C.QueuedBatches(*self._source(), self._batch_size, thread)
         while (feed := queued.next()) is not None:
@@ -228,6 +231,9 @@ class InMemoryDataset(DatasetBase):
         if self._held is None:
             raise RuntimeError('the dataset holds no samples: call load_into_memory first')
         return self._held
+
+    def _batch_count(self):
+        return -(-self.get_memory_data_size() // self._batch_size)
 
     def _batches(self, thread):
         held = self._samples_held()

@@ -10,6 +10,7 @@ import numpy
 import _trireme as _C
 from _trireme import global_scope
 
+from ..progress import Progress, clear, rows, scalar
 from . import core
 from .compiler import CompiledProgram
 from .framework import (Operator, Program, Variable, _get_paddle_place, _schedules,
@@ -331,16 +332,20 @@ class Executor:
             f'fetch_list has {len(fetch_list)} items, fetch_info {len(fetch_info)}'
         watched = dict(fetch_handler.var_dict) if fetch_handler is not None else {}
         began = looked = time.monotonic()
-        count = 0
-        for count, feed in enumerate(dataset._batches(thread), 1):
-            values = self.run(program, feed=feed, fetch_list=fetch_list + list(watched.values()),
-                              scope=scope, return_numpy=False)
+        count, progress = 0, Progress(dataset._batch_count())
+        for count, feed in enumerate(progress.read(dataset._batches(thread)), 1):
+            values = progress.run(lambda: self.run(program, feed=feed, fetch_list=fetch_list + list(watched.values()),
+                                                   scope=scope, return_numpy=False))
+            if progress.active:
+                progress.step(scalar(values[0]) if fetch_list else None, rows(feed))
             if fetch_list and count % print_period == 0:
                 shown = ', '.join(f'{info}: {numpy.array(value)}' for info, value in zip(fetch_info, values))
+                clear()
                 print(f'batch: {count}, {shown}')
             if watched and time.monotonic() - looked >= fetch_handler.period_secs:
                 looked = time.monotonic()
                 fetch_handler.handler(dict(zip(watched, map(numpy.array, values[len(fetch_list):]))))
+        clear()
         if debug:
             print(f'{count} batches in {time.monotonic() - began:.3f} s, {thread} files read at a time')
 

@@ -1,6 +1,7 @@
 """Profiler: how long each op took, as a table on stop and as a timeline in profile_path.
 
-The timeline is in the Trace Event Format: chrome://tracing and Perfetto open it.
+The timeline is in the Trace Event Format: chrome://tracing and Perfetto open it. A profile_path that ends
+with .html gets the page of paddle.view instead.
 """
 import contextlib
 
@@ -26,7 +27,32 @@ def start_profiler(state, tracer_option='Default'):
     if tracer_option not in ('Default', 'OpDetail', 'AllOpDetail'):
         raise ValueError("tracer_option is 'Default', 'OpDetail' or 'AllOpDetail', got "
                          f'{tracer_option!r}')
+    if not _C.profiling_on():
+        _start_watch()
     _C.start_profiling()
+
+
+# What runs while the profiler is on: a page shows the last program of it that trains.
+_watch = []
+
+
+def _start_watch():
+    from ..view import Watch
+    _watch[:] = [Watch(times=False).__enter__()]
+
+
+def _stop_watch():
+    if not _watch:
+        return None
+    watch = _watch.pop()
+    watch.__exit__(None, None, None)
+    return watch
+
+
+def _write_page(path, events, watch):
+    from ..view import reports, write_page
+    call = watch.chosen()
+    write_page(path, [reports.report(call.program, call.executor, events, curves=call.curves)], title=path)
 
 
 def stop_profiler(sorted_key=None, profile_path='/tmp/profile'):
@@ -35,10 +61,12 @@ def stop_profiler(sorted_key=None, profile_path='/tmp/profile'):
     _check_order(sorted_key)
     if not _C.profiling_on():
         return
-    table, timeline = _C.stop_profiling(getattr(_C.ProfileOrder, _ORDERS[sorted_key]))
-    print(table)
+    events, watch = _C.stop_profiling(), _stop_watch()
+    print(events.table(getattr(_C.ProfileOrder, _ORDERS[sorted_key])))
+    if profile_path.endswith('.html'):
+        return _write_page(profile_path, events, watch)
     with open(profile_path, 'w') as file:
-        file.write(timeline)
+        file.write(events.timeline())
 
 
 def reset_profiler():
