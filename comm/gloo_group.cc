@@ -164,8 +164,8 @@ class Link {
     driver_ = std::thread([this] { drive(); });
   }
 
-  // A rank that failed while others still connect, or as soon as it was connected itself, cuts their
-  // connections, and says why besides.
+  // A rank that failed while others still connect, or as soon as it was connected itself, cuts
+  // their connections, and says why besides.
   std::string cause_of_others() {
     constexpr std::chrono::milliseconds kLook{20};
     constexpr int kLooks = 100;
