@@ -93,9 +93,8 @@ class Assigner {
   }
 
   bool rewrite_conv(Node& node) {
-    if (in(node, "ResidualData")) return false;
+    if (in(node, "ResidualData") && !node.decided.stays) return false;
     if (in(node, "Bias") && out(node, "Bias@GRAD")) return false;
-    if (attr_as<int>(node.attrs->at("groups"), "groups") != 1) return false;
     int* input = in(node, "Input");
     int* filter = in(node, "Filter");
     const Shape& window = info(*filter).shape;
@@ -105,8 +104,14 @@ class Assigner {
     }
     const int64_t image = block_for(info(*input).shape.at(1)), map = block_for(window.at(0));
     if (image == 0 && map == 0) return false;
+    const int groups = attr_as<int>(node.attrs->at("groups"), "groups");
+    if (groups != 1) {  // depthwise, each block of channels goes by itself
+      const bool depthwise = window[1] == Dim(1) && window[0] == Dim(groups);
+      if (!depthwise || groups % lanes_ != 0) return false;
+    }
     take(node, input, image);
     take(node, in(node, "Output@GRAD"), map);
+    take(node, in(node, "ResidualData"), map);
     give(out(node, "Output"), map);
     give(out(node, "Input@GRAD"), image);
     node.decided.blocks = {image, map};

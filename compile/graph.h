@@ -95,6 +95,9 @@ class Graph : public Emitter {
   std::vector<Named> feeds;
   std::vector<State> states;
   std::vector<Named> fetches;
+  // No run writes states, and they seldom change: what follows from them alone is kept from run to
+  // run.
+  bool states_stay = false;
   std::vector<int> kept;  // values that outlive the graph in other ways: a region's results
   // A replica's graph only (make_replica). Gradients of a bucket stand one behind the other.
   bool replicated = false;

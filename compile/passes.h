@@ -26,6 +26,10 @@ bool merge_equal(Graph& graph, const Target& target);
 // bit changes.
 bool fuse_conv_bias(Graph& graph, const Target& target);
 
+// A program for inference: batch_norm goes into the filter of the convolution before it, which
+// takes over what is added to its result and relu as well. Sums round otherwise.
+bool fold_for_inference(Graph& graph, const Target& target);
+
 // Images between convolutions stay in the layout that the convolution library works in.
 bool assign_layout(Graph& graph, const Target& target);
 

@@ -21,6 +21,7 @@ constexpr std::array kPipeline = {
     Pass{"merge_equal", merge_equal},
     Pass{"prune_unobservable", prune_unobservable},  // after merging: it leaves nodes nobody reads
     Pass{"fuse_conv_bias", fuse_conv_bias},          // before layouts: a bias has plain channels
+    Pass{"fold_for_inference", fold_for_inference},  // behind it: a bias goes into the fold
     Pass{"assign_layout", assign_layout},
     Pass{"fuse_batch_norm", fuse_batch_norm},    // after layouts: it takes images as they stand
     Pass{"fuse_elementwise", fuse_elementwise},  // what it makes no pass looks into

@@ -30,8 +30,10 @@ class Planner {
 
   void run() {
     find_last_uses();
+    find_what_is_kept();
     assign_slots();
     cut_segments();
+    mark_what_is_kept();
     for (Segment& segment : plan_.segments) find_facts(segment);
     plan_write_backs();
     if (graph_.across_processes) find_exchange_ends();
@@ -55,6 +57,53 @@ class Planner {
     // A state whose last version is another state's entry is copied at the end.
     for (const auto& state : graph_.states) {
       if (state.exit >= 0 && state.exit != state.entry) exits_.emplace(state.exit, &state);
+    }
+  }
+
+  // Of a graph whose states stay: values that follow from them alone. Nothing writes over them.
+  void find_what_is_kept() {
+    is_kept_.assign(graph_.values.size(), false);
+    if (!graph_.states_stay || region_) return;
+    for (const auto& state : graph_.states) {
+      if (state.entry >= 0) is_kept_[state.entry] = true;
+    }
+    std::vector<bool> overwritten(graph_.values.size(), false);
+    for (const Node& node : graph_.nodes) {
+      for (const auto& [in, out] : node.shared) overwritten[node.ins[in]] = true;
+    }
+    for (const auto& fetch : graph_.fetches) overwritten[fetch.value] = true;  // given away
+    for (const Node& node : graph_.nodes) {
+      const OpTraits& trait = node.schema->trait();
+      const bool ends_segment = trait.host || !node.regions.empty() ||
+                                trait.exchange != Exchange::none || !value_operands(node).empty();
+      if (ends_segment) break;  // behind it facts may be those of one run
+      if (trait.effect || trait.random || trait.can_fail || !node.shared.empty() ||
+          !node.members.empty() || node.ins.empty()) {
+        continue;
+      }
+      const bool follows = std::all_of(node.ins.begin(), node.ins.end(),
+                                       [&](int value) { return value < 0 || is_kept_[value]; }) &&
+                           std::none_of(node.outs.begin(), node.outs.end(), [&](int value) {
+                             return value >= 0 && overwritten[value];
+                           });
+      for (int value : node.outs) {
+        if (value >= 0 && follows) is_kept_[value] = true;
+      }
+    }
+  }
+
+  void mark_what_is_kept() {
+    if (!graph_.states_stay || region_) return;
+    plan_.stays_in_loop.assign(plan_.slots.size(), false);
+    for (size_t value = 0; value < graph_.values.size(); ++value) {
+      const int slot = plan_.slot_of[value];
+      if (slot >= 0 && is_kept_[value]) plan_.stays_in_loop[slot] = true;
+    }
+    for (Instruction& instruction : plan_.instructions) {
+      const std::vector<int>& outs = graph_.nodes[instruction.node].outs;
+      instruction.once = !outs.empty() && std::all_of(outs.begin(), outs.end(), [&](int value) {
+        return value < 0 || is_kept_[value];
+      });
     }
   }
 
@@ -111,7 +160,7 @@ class Planner {
   }
 
   void share_if_free(int n, int in, int out) {
-    if (plan_.slot_of[out] >= 0 || last_use_[in] != n) return;
+    if (plan_.slot_of[out] >= 0 || last_use_[in] != n || is_kept_[in]) return;
     if (graph_.values[in].info.name != graph_.values[out].info.name) return;
     if (graph_.values[in].on_device != graph_.values[out].on_device) return;
     if (graph_.values[in].info.name.empty() || used_twice(graph_.nodes[n], in)) return;
@@ -354,7 +403,7 @@ class Planner {
       for (int value : node.outs) {
         if (value < 0) continue;
         touch(value, static_cast<int>(n));
-        if (!may_be_placed(node, value, plan_.instructions[n].late)) {
+        if (is_kept_[value] || !may_be_placed(node, value, plan_.instructions[n].late)) {
           own[plan_.slot_of[value]] = true;
         }
       }
@@ -438,6 +487,7 @@ class Planner {
   std::map<int, int> outer_slots_;
   std::vector<bool> unsure_;  // by value
   std::vector<int> last_use_;
+  std::vector<bool> is_kept_;  // by value
   std::vector<int> state_slot_;
   std::multimap<int, const Graph::State*> exits_;
 };

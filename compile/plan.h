@@ -34,6 +34,8 @@ struct Instruction {
   // The facts of its results are known only when it has run (host ops, regions): what follows is
   // bound after it.
   bool late = false;
+  // It follows from states that stay: its results are kept until those change.
+  bool once = false;
   bool exchange = false;          // replicas meet here
   bool goes_on = false;           // an exchange that the instructions behind it do not wait for
   std::vector<int> finishes;      // of these, what must have ended before this one runs
@@ -75,7 +77,8 @@ class Plan {
   std::vector<Segment> segments;
   std::vector<Lifetime> lifetimes;  // by slot
   // Of a region that runs again and again, by slot: all iterations of one loop find in it what
-  // the first finds. Empty elsewhere.
+  // the first finds. Of a graph whose states stay: most runs find in it what the one before found.
+  // Empty elsewhere.
   std::vector<bool> stays_in_loop;
 
   // After the last instruction: these states take over the value of another slot.

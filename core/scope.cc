@@ -202,6 +202,7 @@ Scope::~Scope() = default;
 
 Variable& Scope::var(std::string_view name) {
   count_name_lookup();
+  count_contents_changed();
   const std::lock_guard lock(mutex_);
   auto found = vars_.find(name);
   if (found == vars_.end()) {
@@ -221,6 +222,7 @@ Variable* Scope::find(std::string_view name) const {
 
 Variable* Scope::find_local(std::string_view name) const {
   count_name_lookup();
+  count_contents_changed();
   const std::lock_guard lock(mutex_);
   const auto found = vars_.find(name);
   return found == vars_.end() ? nullptr : found->second.get();

@@ -94,6 +94,14 @@ class Scope {
   // not count.
   uint64_t memory_epoch() const { return root().memory_epoch_.load(std::memory_order_acquire); }
 
+  // It rises whenever somebody gets at a variable by its name, who may write into its memory, and
+  // when a run writes variables: while it and memory_epoch() stand still, variables hold what they
+  // held, unless a pointer that was kept is written through.
+  uint64_t contents_epoch() const { return root().contents_epoch_.load(std::memory_order_acquire); }
+  void count_contents_changed() const {
+    root().contents_epoch_.fetch_add(1, std::memory_order_acq_rel);
+  }
+
   // Runs that write persistables exclude each other, runs that only read share (root scope's lock).
   std::shared_mutex& run_lock() const { return root().run_mutex_; }
   // How many training steps ran in this tree; random ops under a program seed draw from it.
@@ -106,6 +114,7 @@ class Scope {
   uint64_t id_;
   mutable std::atomic<uint64_t> epoch_{0};
   mutable std::atomic<uint64_t> memory_epoch_{0};  // variables below count in it to their end
+  mutable std::atomic<uint64_t> contents_epoch_{0};
   mutable std::atomic<uint64_t> step_{0};
   mutable std::shared_mutex run_mutex_;
   mutable std::mutex mutex_;

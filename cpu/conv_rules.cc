@@ -27,7 +27,9 @@ int winograd_slices(const ConvSizes& s) {
 
 }  // namespace
 
-bool takes_winograd(const ConvSizes& s) {
+namespace {
+
+bool winograd_has(const ConvSizes& s) {
   if (!s.winograd || s.groups != 1 || s.channel_last) return false;
   if (vector_width() != VectorWidth::avx512) return false;  // the library has it for these alone
   for (const ConvSizes::Axis& axis : s.axes) {
@@ -37,7 +39,15 @@ bool takes_winograd(const ConvSizes& s) {
   const auto fits = [](int64_t channels) {
     return channels >= 64 && channels <= 512 && channels % 16 == 0;
   };
-  return fits(s.image_channels) && fits(s.map_channels) && winograd_slices(s) >= 2;
+  return fits(s.image_channels) && fits(s.map_channels);
+}
+
+}  // namespace
+
+bool takes_winograd(const ConvSizes& s) { return winograd_has(s) && winograd_slices(s) >= 2; }
+
+bool takes_winograd_for_inference(const ConvSizes& s) {
+  return s.batch > 0 && s.image_block == 16 && s.map_block == 16 && winograd_has(s);
 }
 
 int conv_slices(const ConvSizes& s, ConvResult wanted) {

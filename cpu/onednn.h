@@ -49,6 +49,8 @@ enum class ConvBehind { nothing, bias, bias_and_relu };
 // Whether the sizes go to Winograd's algorithm, and into how many slices of the batch it is
 // cut. By sizes alone: what is fastest was measured beforehand.
 bool takes_winograd(const ConvSizes& sizes);
+// The same where the filter has been transformed before.
+bool takes_winograd_for_inference(const ConvSizes& sizes);
 int conv_slices(const ConvSizes& sizes, ConvResult wanted);
 
 // One result of a convolution in three phases; each phase needs all of the one before it. Tensors
@@ -56,16 +58,26 @@ int conv_slices(const ConvSizes& sizes, ConvResult wanted);
 // h, w].
 class OnednnConv {
  public:
+  // What a map of a program for inference gets behind its sums, in this order.
+  struct Finish {
+    bool bias = false, residual = false, relu = false;
+  };
   // Null, with the reason, when the library has only its reference loop for these sizes. Only
   // ConvResult::map has something behind it.
   static std::unique_ptr<OnednnConv> make(const ConvSizes& sizes, ConvResult wanted,
                                           std::string* why_not,
                                           ConvBehind behind = ConvBehind::nothing);
+  // ConvResult::map, of images in blocks, for a program whose parameters stay: the filter is packed
+  // for each slice, a single image is cut by channels, and all of `finish` is done while the sums
+  // are in registers. Sums begin with the bias, so they round otherwise than bias behind them.
+  static std::unique_ptr<OnednnConv> make_for_inference(const ConvSizes& sizes,
+                                                        const Finish& finish, std::string* why_not);
   virtual ~OnednnConv() = default;
 
   struct Tensors {
     float *image = nullptr, *map = nullptr, *filter = nullptr;  // the wanted one is written
     const float* bias = nullptr;                                // read where adds_bias()
+    const float* residual = nullptr;  // like the map, perhaps the map itself; for inference
   };
   virtual const char* algorithm() const = 0;  // "direct", "winograd" or "taps"
   virtual size_t scratch() const = 0;         // bytes that the phases share

@@ -156,6 +156,17 @@ LibraryConv ask_library(const ConvSizes& s, const ConvRequest& request) {
           made.impl_info_str()};
 }
 
+LibraryConv ask_for_inference(const dnnl::convolution_forward::desc& asked,
+                              const dnnl::primitive_attr& attr) {
+  Forward made(asked, attr, engine());
+  choose_forward(made);
+  const std::string_view name = made.impl_info_str();
+  if (is_reference(name.data()) || name.find("gemm") != name.npos) {
+    throw dnnl::error(dnnl_unimplemented, "no fast kernel");
+  }
+  return library_conv(made, true);
+}
+
 }  // namespace trireme::onednn
 
 #endif

@@ -32,4 +32,9 @@ struct ConvRequest {
 };
 LibraryConv ask_library(const ConvSizes& sizes, const ConvRequest& request);
 
+// A convolution described to the last detail; dnnl_unimplemented where only the reference loop or a
+// matrix product is left.
+LibraryConv ask_for_inference(const dnnl::convolution_forward::desc& asked,
+                              const dnnl::primitive_attr& attr);
+
 }  // namespace trireme::onednn

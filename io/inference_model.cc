@@ -131,6 +131,7 @@ InferenceModel described(std::shared_ptr<Program> program) {
   InferenceModel model;
   model.feeds = feed_names(*program);
   model.targets = fetch_names(*program);
+  program->for_inference = true;
   model.program = std::move(program);
   return model;
 }

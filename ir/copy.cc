@@ -94,6 +94,7 @@ std::shared_ptr<Program> copy_selected(const Program& program, const Selection& 
   copy->random_ops = program.random_ops;
   copy->distributed = program.distributed;
   copy->memory_optimized = program.memory_optimized;
+  copy->for_inference = program.for_inference;
   if (copy->global_block().find_var(program.scheduled_rate)) {
     copy->scheduled_rate = program.scheduled_rate;
   }

@@ -19,6 +19,7 @@ struct ChannelBlocks {
 struct Decided {
   ChannelBlocks blocks;
   bool relu = false;      // conv2d takes the relu of its result
+  bool stays = false;     // of a program for inference: parameters stay from run to run
   bool to_first = false;  // of what replicas sum, the first alone takes the result
   std::shared_ptr<const TileProgram> program = nullptr;  // of a p.fused
 };

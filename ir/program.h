@@ -305,6 +305,7 @@ class Program : public std::enable_shared_from_this<Program> {
   // What a transpiler made of this program; null: none did. Copies share it; it is not saved.
   std::shared_ptr<const DistributedFacts> distributed;
   bool memory_optimized = false;  // memory_optimize or release_memory ran on it
+  bool for_inference = false;     // read from a saved model: runs expect its parameters to stay
   // The learning rate that a schedule on the host writes before each run; empty: there is none.
   std::string scheduled_rate;
 

@@ -191,6 +191,8 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
     made.feeds = make_replica(graph, key.parallel.loss_gradient, made.others != nullptr);
   }
   const Target target = target_of(made.places.front());
+  graph.states_stay = program.for_inference && !made.replicated && key.devices == 1 &&
+                      target.device == DeviceKind::cpu;
   compiled->passes = run_passes(graph, target, options.passes_off);
   if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_after", options.poll);
   tell_progress("compiling", cat("the plan of ", graph.nodes.size(), " nodes"), 1, 1);
@@ -269,8 +271,8 @@ bool all_whole(const Feeds& feeds) {
 // group.
 void keep_apart_for_checks(RunOptions& options) {
   if (!checks_nan_inf()) return;
-  for (const char* pass :
-       {"fuse_conv_bias", "fuse_batch_norm", "fuse_elementwise", "group_updates"}) {
+  for (const char* pass : {"fuse_conv_bias", "fold_for_inference", "fuse_batch_norm",
+                           "fuse_elementwise", "group_updates"}) {
     options.passes_off.emplace_back(pass);
   }
 }
@@ -316,6 +318,7 @@ void locked(Scope& scope, bool writes, const std::function<void()>& poll, Run ru
   std::shared_lock shared(scope.run_lock(), std::defer_lock);
   writes ? wait_for(exclusive, poll) : wait_for(shared, poll);
   const RunUnderWay under_way(scope, writes);
+  if (writes) scope.count_contents_changed();
   run();
 }
 

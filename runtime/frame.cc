@@ -61,10 +61,22 @@ void Frame::begin(Scope& scope, const RunSettings& settings) {
   placement_.make_buckets();
   forget_iterations();
   bind_entries();
+  if (plan_.graph.states_stay) look_at_states(scope);
   segment_ = 0;
   next_ = -1;
   for_all_ = false;
   under_way_.clear();
+}
+
+// What was made of the states is made again where they may have changed: since the last run, or
+// while somebody else holds their memory. A run that does not end makes all of it again as well.
+void Frame::look_at_states(const Scope& scope) {
+  const std::array<uint64_t, 3> now{scope.contents_epoch(), scope.memory_epoch(),
+                                    binding_.change_count()};
+  made_of_states_ = made_to_end_ && now == states_seen_ && slots_.states_are_alone();
+  states_seen_ = now;
+  made_to_end_ = false;
+  if (!made_of_states_) placement_.forget_packed();
 }
 
 void Frame::find_states(Scope& scope) {
@@ -98,6 +110,7 @@ void Frame::finish() {
     scope_->step().fetch_add(1, std::memory_order_relaxed);
   }
   ran_ = true;
+  made_to_end_ = slots_.states_are_alone();
 }
 
 void Frame::run_segments() {
@@ -182,6 +195,7 @@ void Frame::run_instruction(int index) {
   const BoundInstruction& bound = binding_.instruction(index);
   const RunSettings& settings = *top_->settings_;
   current_ = index;
+  if (instruction.once && made_of_states_) return;
   if (!instruction.cleared.empty()) placement_.put_aside(instruction);
   for (int number : instruction.region_plans) {
     regions_[static_cast<size_t>(number)]->forget_packed();

@@ -1,6 +1,7 @@
 // The state of one run of a plan: its variables, bound and placed, and how far the run has come.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -125,6 +126,7 @@ class Frame : public RunContext {
   void forget_iterations();
 
   // Binding and memory together (frame_bind.cc).
+  void look_at_states(const Scope& scope);
   void bind_entries();
   void look_ahead();
   void settle_ahead(bool running);
@@ -172,6 +174,10 @@ class Frame : public RunContext {
   unsigned ticks_ = 0;  // short instructions run
   std::chrono::steady_clock::time_point next_poll_{};
   bool ran_ = false;
+  std::array<uint64_t, 3>
+      states_seen_{};            // as the last run found them, in a plan whose states stay
+  bool made_of_states_ = false;  // what follows from them is there
+  bool made_to_end_ = false;     // the last run made it
 
   uint64_t iteration_ = 0;                                 // of a sub-block, through the whole run
   std::chrono::steady_clock::time_point waiting_since_{};  // while a collective is under way

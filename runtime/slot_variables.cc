@@ -54,6 +54,15 @@ void SlotVariables::move_states(const Scope& scope, const Place& device) {
   memory_epoch_ = scope.memory_epoch();
 }
 
+bool SlotVariables::states_are_alone() const {
+  for (size_t s = 0; s < plan_.slots.size(); ++s) {
+    if (plan_.slots[s].kind != SlotKind::state) continue;
+    const Variable* state = variables_[s];
+    if (state->kind() == Kind::dense && state->tensor().buffer().use_count() > 1) return false;
+  }
+  return true;
+}
+
 bool SlotVariables::find_outer(const SlotVariables& outer) {
   bool moved = false;
   for (size_t s : outer_) {

@@ -31,6 +31,8 @@ class SlotVariables {
   void move_states(const Scope& scope, const Place& device);
   // True when some outer slot stands for another variable than before.
   bool find_outer(const SlotVariables& outer);
+  // Nobody else holds the memory of a state, as an array of Python does that looks at it.
+  bool states_are_alone() const;
   uint64_t scope_id() const { return scope_id_; }
 
  private:

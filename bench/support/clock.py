@@ -1,4 +1,4 @@
-"""What the programs that time one training step share: their arguments, the loop, the record.
+"""What the programs that time one step or call share: their arguments, the loop, the record.
 
 Runs on Python 2.7 as well, for the original does.
 """
@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import resource
+import threading
 import time
 
 now = getattr(time, 'perf_counter', time.time)
@@ -45,6 +46,33 @@ def seconds(step, times):
     for _ in range(times):
         step()
     return now() - start
+
+
+def together(calls):
+    """Seconds that callers take for so many calls each, in threads of their own."""
+    def run(times):
+        workers = [threading.Thread(target=seconds, args=(call, times)) for call in calls[1:]]
+        start = now()
+        for worker in workers:
+            worker.start()
+        seconds(calls[0], times)
+        for worker in workers:
+            worker.join()
+        return now() - start
+    return run
+
+
+def measure_callers(calls, args):
+    """As measure(), of callers that do not wait for each other: ms is the time over all their calls."""
+    if len(calls) == 1:
+        return measure(calls[0], args)
+    run, times = together(calls), 1
+    while run(times) < args.secs:
+        times *= 2
+    cpu, spent = cpu_seconds(), sorted(run(times) / (times * len(calls)) for _ in range(args.reps))
+    cpu = (cpu_seconds() - cpu) / (times * len(calls) * args.reps)
+    return dict(name=args.name, threads=threads(), ms=spent[len(spent) // 2] * 1e3, lo=spent[0] * 1e3,
+                hi=spent[-1] * 1e3, cpu_ms=cpu * 1e3, steps=times * len(calls) * args.reps, peak_rss_mb=peak_mb())
 
 
 def measure(step, args, agree=lambda value: value):

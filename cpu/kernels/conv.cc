@@ -27,7 +27,13 @@ std::optional<BoundKernel> onednn_forward(const KernelSite& site, const ConvKind
     at.bias = site.position("Bias");
     at.sums = bias_of(site, conv, kind);
   }
+  if (site.schema().find_input("ResidualData") && site.has("ResidualData")) {
+    at.residual = site.position("ResidualData");
+  }
+  at.relu = site.decided().relu;
   BoundKernel made;
+  if (site.decided().stays && add_inference_phases(conv.shape, at, made, why_not)) return made;
+  if (at.residual >= 0) return std::nullopt;  // the products add it, in a loop of their own
   const ConvResult wanted = kind.transposed ? ConvResult::image : ConvResult::map;
   if (!add_conv_phases(conv.shape, wanted, at, made, why_not)) return std::nullopt;
   return made;

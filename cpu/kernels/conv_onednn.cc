@@ -104,4 +104,37 @@ bool add_conv_phases(const ConvShape& shape, ConvResult wanted, const ConvOperan
   return true;
 }
 
+bool add_inference_phases(const ConvShape& shape, const ConvOperands& at, BoundKernel& kernel,
+                          std::string* why_not) {
+  const OnednnConv::Finish finish{
+      .bias = at.bias >= 0, .residual = at.residual >= 0, .relu = at.relu};
+  const std::shared_ptr<OnednnConv> conv =
+      OnednnConv::make_for_inference(sizes_of(shape), finish, why_not);
+  if (!conv) return false;
+  const auto tensors = [at](const KernelArgs& k) {
+    return OnednnConv::Tensors{.image = operand(k, at.image, false),
+                               .map = operand(k, at.map, true),
+                               .filter = operand(k, at.filter, false),
+                               .bias = at.bias < 0 ? nullptr : k.in<float>(at.bias),
+                               .residual = at.residual < 0 ? nullptr : k.in<float>(at.residual)};
+  };
+  kernel.scratch = kernel.packed = conv->scratch();
+  kernel.detail = std::string(conv->algorithm()) + " for inference";
+  const auto each = [conv, tensors](int count, auto run) {
+    return [conv, tensors, count, run](const KernelArgs& k) {
+      const auto [begin, end] = k.range(count);
+      for (int64_t i = begin; i < end; ++i) run(*conv, static_cast<int>(i), tensors(k), k.scratch);
+    };
+  };
+  const int pieces = conv->filter_pieces(), slices = conv->slices();
+  kernel.add(each(pieces, [](OnednnConv& c, int i, const OnednnConv::Tensors& t,
+                             std::byte* scratch) { c.pack_filter(i, t, scratch); }),
+             pieces);
+  kernel.packs = at.filter;
+  kernel.add(each(slices, [](OnednnConv& c, int i, const OnednnConv::Tensors& t,
+                             std::byte* scratch) { c.run_slice(i, t, scratch); }),
+             slices);
+  return true;
+}
+
 }  // namespace trireme

@@ -1,6 +1,7 @@
 // Batch normalisation and activation in one op: inplace_abn, whose result may take X's place,
 // fused_batch_norm_act, fused_bn_add_activation, which adds something between the two, and
 // p.batch_norm_relu, which the pass fuse_batch_norm writes.
+#include "ops/loops.h"
 #include "ops/nn/batch_norm.h"
 
 namespace trireme {
@@ -48,6 +49,29 @@ SampleRule abn_sample(const std::string& activation, Attrs attrs) {
     all["alpha"] = 0.5f;
     return away_from_kink(d, {4, 2, 3}, all.contains("data_layout") ? 3 : 2, all);
   };
+}
+
+template <class T>
+BoundKernel fold_batch_norm(const KernelSite& site) {
+  const int64_t channels = site.in("Bias").shape.at(0);
+  const int64_t row = channels == 0 ? 0 : site.in("Filter").shape.count() / channels;
+  const int conv_bias = site.has("ConvBias") ? site.position("ConvBias") : -1;
+  const double epsilon = site.attr<float>("epsilon");
+  return BoundKernel(
+      [=](const KernelArgs& k) {
+        const T *filter = k.in<T>(0), *scale = k.in<T>(1), *bias = k.in<T>(2), *mean = k.in<T>(3),
+                *variance = k.in<T>(4), *before = conv_bias < 0 ? nullptr : k.in<T>(conv_bias);
+        const auto [begin, end] = k.range(channels);
+        for (int64_t c = begin; c < end; ++c) {
+          const double factor = double(scale[c]) / std::sqrt(double(variance[c]) + epsilon);
+          const double shift = (before ? double(before[c]) : 0.0) - double(mean[c]);
+          k.out<T>(1)[c] = static_cast<T>(double(bias[c]) + shift * factor);
+          for (int64_t i = c * row; i < (c + 1) * row; ++i) {
+            k.out<T>(0)[i] = static_cast<T>(double(filter[i]) * factor);
+          }
+        }
+      },
+      parts_for(channels * row));
 }
 
 // What the rows share beside their inputs.
@@ -116,6 +140,25 @@ void register_batch_norm_act(Registry& ops) {
       .in_optional("Z", "like X: is added to what was normalised")
       .kernel(typed<float, double>(
           []<class T>(const KernelSite& s) { return batch_norm<T>(s, kRelu); }));
+  ops.primitive("p.fold_batch_norm")
+      .doc(
+          "the filter and bias of a convolution that computes batch_norm by kept statistics as "
+          "well")
+      .in("Filter", "[channels, ...], of the convolution before it")
+      .in("Scale", "[channels]")
+      .in("Bias", "[channels]")
+      .in("Mean", "[channels]")
+      .in("Variance", "[channels]")
+      .in_optional("ConvBias", "[channels], of the convolution")
+      .out("FilterOut", "like Filter")
+      .out("BiasOut", "[channels]")
+      .attr("epsilon", 1e-5f, "added to the variance")
+      .shape([](OpView& op) {
+        op.set_out_like("FilterOut", op.in("Filter"));
+        op.set_out_like("BiasOut", op.in("Bias"));
+      })
+      .kernel(
+          typed<float, double>([]<class T>(const KernelSite& s) { return fold_batch_norm<T>(s); }));
   OpSchema& grad = ops.primitive("p.batch_norm_relu_grad")
                        .doc("what comes back through relu and batch_norm")
                        .in("X", kNormalised)

@@ -30,9 +30,13 @@ std::vector<int64_t> filter_sizes(const OpView& op, int spatial) {
   return sizes;
 }
 
-// What only the original's own rewriting passes write into programs.
+// What only the original's own rewriting passes write into programs. Ours have decided that
+// parameters stay where they give it to an op.
+bool adds_residual(const OpView& op) {
+  return op.schema().find_input("ResidualData") && op.has("ResidualData");
+}
 void refuse_rewritten(const OpView& op) {
-  const bool residual = op.schema().find_input("ResidualData") && op.has("ResidualData");
+  const bool residual = adds_residual(op) && !op.decided().stays;
   const bool relu = op.schema().find_attribute("fuse_relu_before_depthwise_conv") &&
                     op.attr<bool>("fuse_relu_before_depthwise_conv");
   if (!residual && !relu) return;
@@ -170,10 +174,34 @@ ChannelBias bias_of(const OpView& op, const Conv& conv, const ConvKind& kind) {
           .channels = channels,
           .pixels = kind.transposed ? in_pixels(s.window) : out_pixels(s.window),
           .block = s.channel_last ? channels : s.map_block,
-          .relu = op.decided().relu};
+          .relu = op.decided().relu && !adds_residual(op)};
 }
 
 namespace {
+
+// What a pass has given to an op: it is added behind the bias, and relu comes behind that. It may
+// stand where the result will, so it is put aside before the product.
+template <class T>
+class Residual {
+ public:
+  Residual(const KernelArgs& k, int at, int64_t size, bool relu) : relu_(relu) {
+    if (!k.has_in(at)) return;
+    const auto [first, last] = k.range(k.out(0).shape().at(0));
+    to_ = k.out<T>(0) + first * size;
+    own_.assign(k.in<T>(at) + first * size, k.in<T>(at) + last * size);
+  }
+  void add() const {
+    for (size_t i = 0; i < own_.size(); ++i) {
+      const T sum = to_[i] + own_[i];
+      to_[i] = relu_ && sum < 0 ? T(0) : sum;
+    }
+  }
+
+ private:
+  bool relu_;
+  T* to_ = nullptr;
+  std::vector<T> own_;
+};
 
 // Images are independent, so parts take images whichever product is used. Copies are made at once.
 int parts_of(const ConvShape& shape) {
@@ -222,10 +250,13 @@ BoundKernel forward(const KernelSite& site, const ConvKind& kind, Product<T> pro
   const Conv conv = kind.site(site);
   const ChannelBias bias_shape = bias_of(site, conv, kind);
   const int bias_at = site.schema().find_input("Bias") ? site.position("Bias") : -1;
+  const int residual_at = adds_residual(site) ? site.position("ResidualData") : -1;
+  const bool relu = site.decided().relu;
   return BoundKernel(
       [=, shape = conv.shape](const KernelArgs& k) {
         const auto [first, last] = k.range(shape.batch);
         T* out = k.out<T>(0);
+        const Residual<T> residual(k, residual_at, shape.map_size(), relu);
         if (kind.transposed) {
           conv_image(shape, product, k.in<T>(0), k.in<T>(1), out, first, last);
         } else {
@@ -236,6 +267,7 @@ BoundKernel forward(const KernelSite& site, const ConvKind& kind, Product<T> pro
           plain_maps<T>(shape).put(map, out);
         }
         if (k.has_in(bias_at)) add_bias(bias_shape, k.in<T>(bias_at), out, first, last);
+        residual.add();
       },
       parts_of(conv.shape));
 }
@@ -369,9 +401,11 @@ void register_conv(Registry& ops) {
       .sample([](Draw& d) {
         return sample_of(d, {2, 3, 4, 4}, {2, 3, 1, 1}, {});
       });
-  conv2d_row(ops.op("depthwise_conv2d")).traits({.keeps_rows = true}).sample([](Draw& d) {
-    return sample_of(d, {2, 3, 5, 5}, {6, 1, 3, 3}, {{"groups", 3}, {"paddings", Ints{1, 1}}});
-  });
+  conv2d_row(ops.op("depthwise_conv2d"))
+      .traits({.keeps_rows = true, .images = BlockedImages::makes, .layout_attr = "data_format"})
+      .sample([](Draw& d) {
+        return sample_of(d, {2, 3, 5, 5}, {6, 1, 3, 3}, {{"groups", 3}, {"paddings", Ints{1, 1}}});
+      });
   conv2d_transpose_row(ops.op("conv2d_transpose"))
       .sample([](Draw& d) {
         return sample_of(d, {2, 3, 3, 4}, {3, 2, 3, 2}, {{"paddings", Ints{1, 0}}}, 2);
