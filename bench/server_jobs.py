@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-SERVERS, TRAINERS, TURNS = 2, 2, 3
+SERVERS, TRAINERS, TURNS = 2, 2, 2
 WARM, STEPS = 20, 150
 BATCH = {'mlp': 64, 'ctr': 512}
 SLOTS, ROWS, WIDTH = 8, 200000, 10
