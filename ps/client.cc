@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "core/warning.h"
 #include "ops/remote/remote_calls.h"
+#include "ps/gather.h"
 #include "ps/geo.h"
 #include "ps/sent.h"
 #include "ps/transport.h"
@@ -120,6 +121,20 @@ class PsClient final : public ServerCalls {
   void be(int trainer) override { trainer_ = trainer; }
 
   void ask(std::span<ServerAsk> asks) override {
+    if (gather_.hold(asks)) return;
+    Gather::Round round = gather_.begin(asks);
+    bool answered = false;
+    try {
+      if (!round.asks.empty()) ask_now(round.asks);
+      answered = true;
+    } catch (...) {
+      gather_.end(round, answered);
+      throw;
+    }
+    gather_.end(round, answered);
+  }
+
+  void ask_now(std::span<ServerAsk> asks) {
     Peers peers;
     for (const ServerAsk& each : asks) {
       if (!peers.contains(*each.endpoint)) peers[*each.endpoint] = peer_at(*each.endpoint);
@@ -151,6 +166,11 @@ class PsClient final : public ServerCalls {
   }
 
   void leave(const std::string& failure) noexcept override {
+    try {
+      if (failure.empty()) ask({});  // what still waits for a barrier
+    } catch (const std::exception& error) {
+      warn(cat("the last of a step could not be sent: ", error.what()));
+    }
     Peers peers;
     {
       const std::lock_guard lock(mutex_);
@@ -319,6 +339,7 @@ class PsClient final : public ServerCalls {
   std::atomic<uint64_t> incarnation_ =
       static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
   Drops drops_;
+  Gather gather_;
   Peers peers_;
   std::unique_ptr<Geo> geo_;  // where this process is a geo trainer
 };

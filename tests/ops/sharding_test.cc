@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ir/schema.h"
+#include "ops/remote/row_init.h"
 #include "runtime/executor.h"
 #include "tests/support/op_record.h"
 #include "tests/support/op_runner.h"
@@ -179,6 +180,30 @@ TEST(FakeInit, GivesAShapeAndNoMemory) {
         bench.run({"fake_init", {}, {{"Out", {"v"}}}, {{"shape", std::vector<int64_t>{-1, 64}}}});
       }),
       HasSubstr("shape is [-1, 64]"));
+}
+
+TEST(InitRows, SaysHowTheRowsOfATableBegin) {
+  Bench bench;
+  const auto init = [](const char* initializer) {
+    return OpSpec{"init_rows",
+                  {},
+                  {{"Out", {"table"}}},
+                  {{"shape", std::vector<int64_t>{1000000, 64}},
+                   {"initializer", std::string(initializer)},
+                   {"min", -0.5f},
+                   {"max", 0.5f},
+                   {"seed", int64_t{7}}}};
+  };
+  const size_t before = allocated_bytes();
+  bench.run(init("uniform_random"));
+  const auto rows = bench.at("table").host<RowInit>();
+  ASSERT_TRUE(rows);
+  EXPECT_TRUE(shows("init_rows", rows->height() == 1000000 && rows->width() == 64 &&
+                                     rows->law == RowInit::Law::uniform && rows->first == -0.5 &&
+                                     rows->second == 0.5 && rows->seed == 7));
+  EXPECT_LT(allocated_bytes() - before, 1000u);
+  EXPECT_THAT(error_of([&] { bench.run(init("assign_value")); }),
+              HasSubstr("initializer is assign_value"));
 }
 
 TEST(DeleteVar, EmptiesAPersistableVariable) {

@@ -3,7 +3,8 @@
 Every update takes exactly 1 from the one parameter, so each trainer knows after each step what it must have
 received: an update that was lost or applied twice shows at once. A job ends by itself, inside its limit,
 and whoever is left names who was ended, with exit code 1; or it was done before. A server with snapshots that
-is killed is started again, as the launcher does, and then all must end well."""
+is killed is started again, as the launcher does, and then all must end well. Some jobs find the port of a server
+taken by another process: the server says so, and trainers do not wait for ever. Prints how many there were of each."""
 import atexit
 import collections
 import os
@@ -143,6 +144,33 @@ def names_the_culprit(victim, endpoints, text):
             or (number == '0' and 'rank 0 has not called' in text) or f'connections: {endpoints[int(number)]}' in text)
 
 
+def run_refused(roles, endpoints, where, seed):
+    """Somebody else listens where the first server wants to."""
+    host, port = endpoints[0].split(':')
+    with socket.create_server((host, int(port))):
+        outputs = [tempfile.TemporaryFile() for _ in roles]
+        pids = [start(run, output.fileno()) for (_, run), output in zip(roles, outputs)]
+        codes = wait(pids, time.monotonic() + LIMIT)
+        late = set(pids) - set(codes)
+        for pid in late:
+            os.kill(pid, signal.SIGKILL)
+        wait(list(late), time.monotonic() + 10)
+    texts = []
+    for output in outputs:
+        output.seek(0)
+        texts.append(output.read().decode(errors='replace'))
+    what = f'seed {seed}: the port of server 0 is taken'
+    assert not late, f'{what}: {len(late)} processes did not end\n' + '\n'.join(texts)
+    assert all(codes[pid] == 1 for pid in pids), f'{what}: {codes}\n' + '\n'.join(texts)
+    for (name, _), text in zip(roles, texts):
+        if name == 'server 0':
+            assert f'cannot listen on {endpoints[0]}' in text, f'{what}\n{text}'
+        elif name.startswith('trainer'):
+            assert endpoints[0] in text, f'{what}: {name} does not name it\n{text}'
+    check_left(endpoints, where, what, None)
+    return 'found a port taken, and named it'
+
+
 def run_one(seed):
     """One job; an AssertionError says what was not as it must be."""
     draw = random.Random(seed)
@@ -156,6 +184,8 @@ def run_one(seed):
         settings.update({'FLAGS_server_snapshot': os.path.join(where, 'snapshots'),
                          'FLAGS_server_snapshot_seconds': draw.choice([0, 1000])})
     fluid.set_flags(settings)
+    if kind == 'servers' and draw.random() < 0.08:
+        return run_refused(roles, endpoints, where, seed)
     outputs = [tempfile.TemporaryFile() for _ in roles]
     pids = [start(run, output.fileno()) for (_, run), output in zip(roles, outputs)]
     chosen = draw.randrange(len(roles))
@@ -195,13 +225,13 @@ def run_one(seed):
     if comes_again:
         done = all(codes[pid] == 0 for (name, _), pid in zip(roles, pids) if name.startswith('trainer'))
         assert done, f'{what}: {ended}\n{told}'
-        return 'recovered'
+        return 'recovered from the death of a server'
     if all(code == 0 for code, _ in others):  # it had nothing more to say to them, or there are none
-        return 'was done'
+        return 'was done before'
     assert all(code in (0, 1) for code, _ in others), f'{what}: {ended}\n{told}'
     assert any(names_the_culprit(victim, endpoints, text) for code, text in others if code), \
         f'{what}: nobody names it\n{told}'
-    return 'failed, and named it'
+    return f'failed by SIG{how.upper()} of a {victim.split()[0]}, and named it'
 
 
 def check_left(endpoints, where, what, victim):

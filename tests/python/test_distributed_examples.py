@@ -35,3 +35,14 @@ def test_clicks_with_a_table_on_servers(tmp_path):
     areas = run('ctr.py', tmp_path, str(saved))
     assert len(areas) == 2 and all(area > 0.80 for area in areas)
     assert (saved / 'table').stat().st_size > 4000 * 8 * 4
+
+
+def test_a_plane_by_a_program_in_another_language(tmp_path):
+    program = FOLDER.parents[1] / 'build' / 'release' / 'examples' / 'plane'
+    if not program.exists():
+        pytest.skip('the examples in C++ are not built')
+    code, err = rank_job.launch('launch_ps', ['--server_num', '2', '--worker_num', '2', '--log_dir', str(tmp_path)],
+                                [str(program)])
+    assert code == 0, err
+    for log in tmp_path.glob('workerlog.*'):
+        assert float(log.read_text().split()[-1]) < 0.001

@@ -14,4 +14,5 @@ def test_jobs_survive_nobody_silently():
                            env={**os.environ, 'OMP_NUM_THREADS': '1', 'CPU_NUM': '1'})
     assert ended.returncode == 0, ended.stderr[-6000:]
     print(ended.stdout)
-    assert re.search(r'^20 jobs: .*failed, and named it', ended.stdout, re.M)
+    assert re.search(r'^20 jobs: .*failed by SIGKILL of a trainer, and named it', ended.stdout, re.M)
+    assert re.search(r'recovered from the death of a server', ended.stdout)

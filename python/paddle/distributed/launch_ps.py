@@ -59,7 +59,8 @@ def run(script, script_args, server_num, worker_num, endpoints=None, start_port=
     if worker_num < 1 or not endpoints:
         raise SystemExit('launch_ps: there must be a server and a trainer at least')
     supervise.check_ports(endpoints)
-    command = [sys.executable, '-u', script] + script_args
+    program = os.access(script, os.X_OK) and not script.endswith('.py')  # of any other language
+    command = ([os.path.abspath(script)] if program else [sys.executable, '-u', script]) + script_args
     given = os.environ.get('FLAGS_server_snapshot')  # of the user: what is there is gone on from, and stays
     snapshots = given or (_empty_directory(log_dir) if restarts else None)
     try:
