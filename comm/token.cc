@@ -2,6 +2,7 @@
 #include "comm/token.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "comm/credentials.h"
 #include "core/error.h"
@@ -53,7 +54,9 @@ void check_plaintext(const std::vector<std::string>& endpoints) {
             "give all processes certificates (FLAGS_tls_certificate, FLAGS_tls_key, "
             "FLAGS_tls_authority), or use a network of your own and FLAGS_plaintext=allow");
   }
-  warn_once(what + "; FLAGS_plaintext=allow says that it is so on purpose");
+  static std::atomic<bool> warned{false};  // of one endpoint, whichever comes first
+  if (warned.exchange(true)) return;
+  warn(what + "; FLAGS_plaintext=allow says that it is so on purpose");
 }
 
 }  // namespace trireme

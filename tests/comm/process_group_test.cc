@@ -148,6 +148,80 @@ TEST_F(ProcessGroup, DoesEveryKindOfCollective) {
       std::vector<std::string>(3));
 }
 
+// Nodes of two, with ranks that give unequal shares and roots that are not the first of their node.
+TEST_F(ProcessGroup, NodesDoEveryKindOfCollective) {
+  EXPECT_EQ(
+      as_ranks(
+          4,
+          [](ProcessGroupOptions options) {
+            options.per_node = 2;
+            const auto group = make_process_group(options);
+            const int64_t r = group->rank();
+            const auto with = [&](Kind kind, std::vector<int64_t> given, size_t results, int root,
+                                  std::vector<int64_t> counts = {}) {
+              return exchanged(*group,
+                               {.kind = kind,
+                                .dtype = DType::int64,
+                                .root = root,
+                                .tag = cat("t", static_cast<int>(kind), " ", root)},
+                               given, results, counts);
+            };
+            for (const int root : {0, 1, 2, 3}) {
+              EXPECT_THAT(with(Kind::broadcast, {r * 10, r}, 2, root),
+                          ElementsAre(root * 10, root));
+              const auto reduced = with(Kind::reduce, {r, 1}, 2, root);
+              if (r == root) {
+                EXPECT_THAT(reduced, ElementsAre(6, 4));
+              }
+            }
+            EXPECT_THAT(with(Kind::all_reduce, {r + 1}, 1, 0), ElementsAre(10));
+            const std::vector<int64_t> own(static_cast<size_t>(r), r);
+            EXPECT_THAT(with(Kind::all_gather, own, 6, 0, {0, 1, 2, 3}),
+                        ElementsAre(1, 2, 2, 3, 3, 3));
+            EXPECT_THAT(with(Kind::reduce_scatter, {1, 2, 3, 4}, 1, 0), ElementsAre(4 * (r + 1)));
+            with(Kind::barrier, {}, 0, 0);
+          }),
+      kFour);
+}
+
+TEST_F(ProcessGroup, SumsOfNodesAreThoseOfOneLevel) {
+  std::vector<std::vector<float>> flat(4), nodes(4);
+  for (const bool levels : {false, true}) {
+    EXPECT_EQ(as_ranks(4,
+                       [&](ProcessGroupOptions options) {
+                         options.per_node = levels ? 2 : 0;
+                         const auto group = make_process_group(options);
+                         std::vector<float> given(10'007);
+                         for (size_t i = 0; i < given.size(); ++i) {
+                           given[i] = 1.0f / static_cast<float>(i + 3 + group->rank());
+                         }
+                         (levels ? nodes : flat)[group->rank()] =
+                             exchanged(*group, {.tag = "g"}, given, given.size());
+                       }),
+              kFour);
+  }
+  for (int r = 1; r < 4; ++r) EXPECT_EQ(nodes[r], nodes[0]);
+  for (size_t i = 0; i < flat[0].size(); ++i) EXPECT_NEAR(nodes[0][i], flat[0][i], 2e-7);
+}
+
+// Beats, tables and the end of a group larger than most.
+TEST_F(ProcessGroup, ManyRanksMeetAndLeaveByOneThatCallsThemAllAtOnce) {
+  constexpr int kRanks = 64;
+  std::atomic<int> met{0};
+  const auto ended = as_ranks(kRanks, [&](const ProcessGroupOptions& options) {
+    Assembly all(options.who);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(all.exchange(std::to_string(options.who.rank)).back(), std::to_string(kRanks - 1));
+    }
+    all.watch();
+    all.begin(1, "the last");
+    all.end(1);
+    ++met;
+  });
+  EXPECT_EQ(ended, std::vector<std::string>(kRanks));
+  EXPECT_EQ(met, kRanks);
+}
+
 // Two processes with two replicas each are four members.
 TEST_F(ProcessGroup, JoinsTheReplicasOfEveryProcess) {
   EXPECT_EQ(

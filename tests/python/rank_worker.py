@@ -96,6 +96,7 @@ def by_fleet(mode, env):
     fleet.init(role_maker.PaddleCloudRoleMaker(is_collective=True))
     assert (fleet.worker_index(), fleet.worker_num()) == (env.rank, env.world_size)
     strategy = DistributedStrategy()
+    strategy.use_local_sgd = mode == 'fleet_local_sgd'
     if mode == 'fleet_collective':
         strategy.mode = 'collective'
         strategy.collective_mode = 'grad_allreduce'
@@ -139,7 +140,7 @@ def main():
         run = transpiled(mode, build(sparse, OPTIMIZERS.get(mode, lambda: None)()), env)
     ends = os.environ.get('END_BY', '').split(',')  # rank, step, how
     losses, first = [], 0
-    initial = weights()
+    initial = weights() if mode != 'forgot_startup' else None
     checkpoints = os.environ.get('CHECKPOINTS')
     if checkpoints:
         first = resume(checkpoints)

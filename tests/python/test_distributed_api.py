@@ -71,6 +71,21 @@ def test_ranks_come_from_slurm(monkeypatch):
     assert env.trainer_endpoints == ['one:7000', 'one:7001', 'two:7000', 'two:7001']
 
 
+@pytest.mark.parametrize('nodes, hosts', [
+    ('a,n[01-03,7]', ['a', 'n01', 'n02', 'n03', 'n7']), ('n[09-10]', ['n09', 'n10']),
+    ('rack[1-2]node[3,4].x', ['rack1node3.x', 'rack1node4.x', 'rack2node3.x', 'rack2node4.x']),
+])
+def test_slurms_list_of_machines_is_taken_apart(monkeypatch, nodes, hosts):
+    say(monkeypatch, SLURM_PROCID='0', SLURM_NTASKS=str(len(hosts)), SLURM_JOB_NODELIST=nodes, PADDLE_PORT='7000')
+    assert paddle.distributed.ParallelEnv().trainer_endpoints == [f'{host}:7000' for host in hosts]
+
+
+def test_a_list_that_is_none_is_named(monkeypatch):
+    say(monkeypatch, SLURM_PROCID='0', SLURM_NTASKS='2', SLURM_JOB_NODELIST='n[a-b]')
+    with pytest.raises(ValueError, match='SLURM_JOB_NODELIST'):
+        paddle.distributed.ParallelEnv()
+
+
 def test_machines_without_addresses_are_refused(monkeypatch):
     say(monkeypatch, OMPI_COMM_WORLD_RANK='1', OMPI_COMM_WORLD_SIZE='4', OMPI_COMM_WORLD_LOCAL_SIZE='2')
     with pytest.raises(ValueError, match='set PADDLE_TRAINER_ENDPOINTS'):

@@ -18,7 +18,8 @@ def mean_losses(ranks):
 
 
 @pytest.mark.parametrize('mode, ranks', [('compiled', 2), ('compiled', 4), ('parallel_executor', 2),
-                                         ('grad_allreduce', 4), ('fleet', 2), ('fleet_collective', 2)])
+                                         ('grad_allreduce', 4), ('fleet', 2), ('fleet_collective', 2),
+                                         ('fleet_local_sgd', 2)])
 def test_ranks_train_as_one_process(mode, ranks):
     said = rank_job.job(ranks, mode).said
     np.testing.assert_allclose(mean_losses(said), alone(), rtol=2e-5)

@@ -1,7 +1,6 @@
 """Which process of a job this one is: read from the environment that a launcher makes."""
 import os
-import shutil
-import subprocess
+import re
 
 DEFAULT_PORT = 6170
 
@@ -29,14 +28,26 @@ def endpoints(name):
 
 
 def _slurm_hosts():
+    """Slurm's list of machines taken apart: "a,n[01-03,7]" names a, n01, n02, n03 and n7."""
     nodes = os.environ.get('SLURM_JOB_NODELIST', '')
-    if '[' not in nodes:
-        return nodes.split(',') if nodes else []
-    if not shutil.which('scontrol'):
-        raise ValueError(f'SLURM_JOB_NODELIST is {nodes!r}, which only scontrol can take apart, and it '
-                         'is not here: set PADDLE_TRAINER_ENDPOINTS')
-    return subprocess.run(['scontrol', 'show', 'hostnames', nodes], check=True, text=True,
-                          capture_output=True, timeout=30).stdout.split()
+    try:
+        return [host for name in re.findall(r'(?:[^,\[\]]+|\[[^\]]*\])+', nodes) for host in _hosts(name)]
+    except ValueError:
+        raise ValueError(f'SLURM_JOB_NODELIST is {nodes!r}, which is no list of machines: set '
+                         'PADDLE_TRAINER_ENDPOINTS') from None
+
+
+def _hosts(name):
+    before, bracket, rest = name.partition('[')
+    if not bracket:
+        return [name]
+    numbers, _, after = rest.partition(']')
+    found = []
+    for each in numbers.split(','):
+        first, _, last = each.partition('-')
+        found += [f'{before}{number:0{len(first)}}{tail}' for number in range(int(first), int(last or first) + 1)
+                  for tail in _hosts(after)]
+    return found
 
 
 def _endpoints_of(count, on_this_machine):
