@@ -16,9 +16,12 @@ def empty_cache():
     """Nothing to give back: memory belongs to plans, and goes with their programs."""
 
 
-for _name in ('Stream', 'Event', 'stream_guard', 'current_stream'):
-    globals()[_name] = not_here(f'device.cuda.{_name}', 'work is ordered when a program is compiled')
-for _name in ('get_device_properties', 'get_device_name', 'get_device_capability'):
-    globals()[_name] = not_here(f'device.cuda.{_name}', 'ask nvidia-smi')
-for _name in ('max_memory_allocated', 'memory_allocated'):
-    globals()[_name] = not_here(f'device.cuda.{_name}', 'CompiledProgram.memory says what a step needs')
+Stream = not_here('device.cuda.Stream', 'work is ordered when a program is compiled')
+Event = not_here('device.cuda.Event', 'work is ordered when a program is compiled')
+stream_guard = not_here('device.cuda.stream_guard', 'work is ordered when a program is compiled')
+current_stream = not_here('device.cuda.current_stream', 'work is ordered when a program is compiled')
+get_device_properties = not_here('device.cuda.get_device_properties', 'ask nvidia-smi')
+get_device_name = not_here('device.cuda.get_device_name', 'ask nvidia-smi')
+get_device_capability = not_here('device.cuda.get_device_capability', 'ask nvidia-smi')
+max_memory_allocated = not_here('device.cuda.max_memory_allocated', 'CompiledProgram.memory says what a step needs')
+memory_allocated = not_here('device.cuda.memory_allocated', 'CompiledProgram.memory says what a step needs')
