@@ -28,7 +28,7 @@ def entries():
         meaning, arguments, sample = [], {}, []
         for line in body.split('\n'):
             argument = _ARGUMENT.fullmatch(line)
-            if line.startswith('>>> '):
+            if line.startswith(('>>> ', '... ')):
                 sample.append(line[4:])
             elif argument:
                 arguments[argument[1]] = argument[2]

@@ -18,7 +18,13 @@ __all__ = ['save_vars', 'save_params', 'save_persistables', 'load_vars', 'load_p
            'load_persistables', 'save_inference_model', 'load_inference_model', 'save', 'load',
            'load_program_state', 'set_program_state', 'batch', 'shuffle', 'buffered', 'cache',
            'map_readers', 'compose', 'chain', 'firstn', 'xmap_readers', 'multiprocess_reader',
-           'ComposeNotAligned', 'DataLoader', 'PyReader']
+           'ComposeNotAligned', 'DataLoader', 'PyReader', 'default_collate_fn']
+
+
+def default_collate_fn(batch):
+    """Samples as arrays with the batch in front: a list of fields."""
+    from ..io.loader import default_collate_fn as collate
+    return collate(batch)
 
 
 def is_parameter(var):

@@ -48,6 +48,16 @@ def auc(input, label, curve='ROC', num_thresholds=4095, topk=1, slide_steps=1):
     return _C.auc(input, label, curve, num_thresholds, topk, slide_steps)
 
 
+@static_style
+def ctr_metric_bundle(input, label, ins_tag_weight=None):
+    """Running sums, kept between steps: squared error, absolute error, predictions, sigmoids, positives, samples."""
+    if ins_tag_weight is not None:
+        raise NotImplementedError('static.ctr_metric_bundle: ins_tag_weight is not built in Trireme: multiply input '
+                                  'and label by it first')
+    from ..fluid.contrib.layers import ctr_metric_bundle as sums
+    return sums(input, label)
+
+
 class InputSpec:
     """Shape, dtype and name of something that is fed."""
 

@@ -17,6 +17,14 @@ def embedding(input, size, is_sparse=False, is_distributed=False, padding_idx=No
     return _C.embedding_v2(input, size, is_sparse, is_distributed, padding_idx, param_attr, dtype)
 
 
+@static_style
+def deform_conv2d(x, offset, mask, num_filters, filter_size, stride=1, padding=0, dilation=1, groups=1,
+                  deformable_groups=1, im2col_step=1, weight_attr=None, bias_attr=None, name=None):
+    """A convolution whose windows look beside their places; what they see is weighed by mask, where there is one."""
+    return _layers.deformable_conv(x, offset, mask, num_filters, filter_size, stride, padding, dilation, groups,
+                                   deformable_groups, im2col_step, weight_attr, bias_attr, mask is not None, name)
+
+
 batch_norm = static_style(_C.batch_norm)
 sparse_embedding = static_style(_sparse_embedding)
 conv2d = static_style(_C.conv2d)

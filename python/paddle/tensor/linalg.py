@@ -263,6 +263,16 @@ def cov(x, rowvar=True, ddof=True, fweights=None, aweights=None, name=None):
 
 
 @static_style
+def corrcoef(x, rowvar=True, name=None):
+    """Correlations of variables, one to a row (rowvar) or a column: covariances by both deviations, within [-1, 1]."""
+    together = cov(x, rowvar)
+    deviation = _C.apply('sqrt', {'X': _layers.reduce_sum(together * _layers.eye(together.shape[0], dtype=_C.dtype_name(x.dtype)),
+                                                          dim=1, keep_dim=True)}, {}, None)['Out'][0]
+    both = one('matmul_v2', {'X': deviation, 'Y': deviation}, {'trans_y': True})
+    return _C.clip(_C.elementwise('elementwise_div', together, both, -1, None, None), -1.0, 1.0)
+
+
+@static_style
 def cdist(x, y, p=2.0, compute_mode='use_mm_for_euclid_dist_if_necessary', name=None):
     """The p-norm of each row of x less each row of y."""
     apart = _C.elementwise('elementwise_sub', _C.unsqueeze(x, [-2]), _C.unsqueeze(y, [-3]), -1, None, None)

@@ -6,7 +6,7 @@ from _trireme import Variable
 
 from .._style import static_style
 from ..fluid import layers as _layers
-from . import attribute, creation, linalg, logic, manipulation, math, random, search, stat
+from . import attribute, creation, linalg, logic, manipulation, math, random, running, search, stat
 
 # What has no variable for its first argument.
 _NO_METHODS = {'full', 'zeros', 'ones', 'empty', 'arange', 'linspace', 'logspace', 'eye', 'meshgrid', 'tril_indices',
@@ -14,7 +14,7 @@ _NO_METHODS = {'full', 'zeros', 'ones', 'empty', 'arange', 'linspace', 'logspace
                'broadcast_shape', 'multiplex', 'add_n', 'scatter_nd', 'is_tensor', 'rand', 'randn', 'uniform', 'normal',
                'standard_normal', 'randint', 'randint_like', 'randperm', 'where', 'shape', 'atleast_1d', 'atleast_2d',
                'atleast_3d', 'zeros_like', 'ones_like', 'full_like', 'empty_like', 'shard_index', 'diag_embed'}
-_PARTS = (attribute, creation, linalg, logic, manipulation, math, random, search, stat)
+_PARTS = (attribute, creation, linalg, logic, manipulation, math, random, running, search, stat)
 
 
 def _where(self, x=None, y=None, name=None):

@@ -1,0 +1,72 @@
+"""Which device is used. Programs choose by their Executor's place; what is here asks what there is."""
+from ..fluid import core as _core
+from ..fluid.framework import _get_paddle_place
+
+__all__ = ['get_device', 'set_device', 'is_compiled_with_cuda', 'is_compiled_with_xpu', 'is_compiled_with_npu',
+           'is_compiled_with_rocm', 'is_compiled_with_custom_device', 'is_compiled_with_distribute', 'get_cudnn_version',
+           'get_all_device_type', 'get_all_custom_device_type', 'get_available_device', 'get_available_custom_device',
+           'synchronize']
+
+
+_convert_to_place = _get_paddle_place
+
+
+def set_device(device):
+    """Only 'cpu' can be chosen."""
+    return _get_paddle_place(device)
+
+
+def get_device():
+    return 'cpu'
+
+
+def is_compiled_with_cuda():
+    return False
+
+
+is_compiled_with_xpu = is_compiled_with_npu = is_compiled_with_rocm = is_compiled_with_cuda
+is_compiled_with_ipu = is_compiled_with_mlu = is_compiled_with_cinn = is_compiled_with_cuda
+
+
+def is_compiled_with_custom_device(device_type):
+    """False for every type: devices come as libraries that are asked when a program runs there."""
+    return False
+
+
+def is_compiled_with_distribute():
+    """True: parameter servers and ranks are part of every build."""
+    return True
+
+
+def get_cudnn_version():
+    """None: programs do not ask for cuDNN, a GPU's library does."""
+    return None
+
+
+def get_all_device_type():
+    """['cpu'], and 'gpu' where one can be used."""
+    return ['cpu'] + ['gpu'] * bool(_core.is_compiled_with_cuda())
+
+
+def get_all_custom_device_type():
+    """None but those of get_all_device_type."""
+    return []
+
+
+def get_available_device():
+    """['cpu'], and each GPU as 'gpu:NUMBER'."""
+    return ['cpu'] + [f'gpu:{number}' for number in range(_core.get_cuda_device_count())]
+
+
+def get_available_custom_device():
+    """None but those of get_available_device."""
+    return []
+
+
+def synchronize(device=None):
+    """Nothing is under way: Executor.run returns when its program has run."""
+    if device is not None:
+        _get_paddle_place(device)
+
+
+from . import cuda  # noqa: E402

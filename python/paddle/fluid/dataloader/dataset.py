@@ -1,0 +1,4 @@
+"""fluid.dataloader.dataset: samples by number."""
+from ...io import Dataset, IterableDataset
+
+__all__ = ['Dataset', 'IterableDataset']
