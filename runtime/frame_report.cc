@@ -90,7 +90,7 @@ std::string Frame::report() const {
     int value;
   };
   std::vector<Owner> owners;
-  size_t values = 0;               // bytes they would take side by side
+  size_t values = 0;  // bytes they would take side by side
   struct Packing {
     size_t bytes = 0, instructions = 0;
   };
