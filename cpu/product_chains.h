@@ -32,14 +32,25 @@ struct Term {
 template <class T>
 struct Chain {
   std::vector<Term<T>> terms;
-  double work = 0;  // multiplications
+  double parts = 0;  // how many it is worth
 };
 
 // Work below this many multiplications is not worth cutting.
 inline constexpr double kWorkPerPart = 1 << 20;
+// The same of products of few rows, by the bytes of B.
+inline constexpr double kBytesPerPart = 256 << 10;
+inline constexpr int64_t kFewRows = 4;
 
 inline double work_of(int64_t m, int64_t n, int64_t k) {
   return static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+}
+
+// How many parts a product is worth. Few rows take no longer than B takes to be read: cut by its
+// columns, slices lie in the caches of several cores.
+template <class T>
+double parts_worth(const Gemm<T>& gemm) {
+  return gemm.m <= kFewRows ? work_of(gemm.n, gemm.k, sizeof(T)) / kBytesPerPart
+                            : work_of(gemm.m, gemm.n, gemm.k) / kWorkPerPart;
 }
 
 // Into how many slices of rows and of columns one product is cut, and whether those of the first
@@ -73,8 +84,8 @@ Cut cut_of(const Gemm<T>& gemm, bool by_columns, const Product<T>& product) {
   const auto power_of_two = [](int64_t n) {
     return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
   };
-  const int64_t wanted = power_of_two(static_cast<int64_t>(std::min(
-      work_of(gemm.m, gemm.n, gemm.k) / kWorkPerPart, static_cast<double>(product.most_slices))));
+  const int64_t wanted = power_of_two(
+      static_cast<int64_t>(std::min(parts_worth(gemm), static_cast<double>(product.most_slices))));
   const int64_t rows = power_of_two(gemm.m / product.least_rows);
   const int64_t columns = power_of_two(gemm.n / least_columns);
   Cut cut{.by_columns = by_columns};
@@ -115,7 +126,7 @@ std::vector<Chain<T>> chains_of(const std::vector<std::vector<Term<T>>>& matrice
         term.a += g.trans_a ? row : row * g.lda;
         term.b += g.trans_b ? column * g.ldb : column;
         term.c += row * g.ldc + column;
-        chain.work += work_of(g.m, g.n, g.k);
+        chain.parts += parts_worth(g);
         chain.terms.push_back(term);
       }
       chains.push_back(std::move(chain));
@@ -294,9 +305,9 @@ struct ChainOrder {
 // Parts take whole chains.
 template <class T>
 BoundKernel run_chains(std::vector<Result<T>> results, Product<T> product) {
-  double work = 0;
+  double worth = 0;
   for (const Result<T>& result : results) {
-    for (const Chain<T>& chain : result.chains) work += chain.work;
+    for (const Chain<T>& chain : result.chains) worth += chain.parts;
   }
   struct Shared {
     std::vector<Result<T>> results;
@@ -304,7 +315,7 @@ BoundKernel run_chains(std::vector<Result<T>> results, Product<T> product) {
   };
   ChainOrder<T> order(results);
   const auto count = std::ssize(order.entries);
-  const auto wanted = static_cast<int64_t>(std::min(work / kWorkPerPart, 64.0));
+  const auto wanted = static_cast<int64_t>(std::min(worth, 64.0));
   const auto parts = static_cast<int>(std::clamp<int64_t>(wanted, 1, std::max<int64_t>(count, 1)));
   const auto shared = std::make_shared<const Shared>(Shared{std::move(results), std::move(order)});
   return BoundKernel(

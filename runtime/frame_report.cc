@@ -1,5 +1,6 @@
 // What a bound frame needs and does, told to people.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -89,16 +90,20 @@ std::string Frame::report() const {
     int value;
   };
   std::vector<Owner> owners;
-  size_t values = 0;               // bytes they would take side by side
-  size_t packed = 0, packing = 0;  // bytes, and instructions that pack
+  size_t values = 0;  // bytes they would take side by side
+  struct Packing {
+    size_t bytes = 0, instructions = 0;
+  };
+  std::array<Packing, 2> packing;  // in every step; where states stay: once
   std::map<std::string, std::map<std::string, size_t>> kernels;
   for (size_t i = 0; i < plan_.instructions.size(); ++i) {
     const Node& node = plan_.graph.nodes[plan_.instructions[i].node];
     const std::string& type = (node.members.empty() ? node : node.members[0]).schema->type();
     const BoundInstruction& bound = binding_.instructions()[i];
     const BoundKernel& kernel = bound.kernel;
-    packed += kernel.packed;
-    packing += kernel.packed > 0;
+    Packing& own = packing[bound.keeps_scratch ? 1 : 0];
+    own.bytes += kernel.packed;
+    own.instructions += kernel.packed > 0;
     for (const Kernel* chosen : bound.chosen) {
       ++kernels[type][kernel.detail.empty() ? chosen->name : cat(chosen->name, " ", kernel.detail)];
     }
@@ -113,9 +118,14 @@ std::string Frame::report() const {
   out << "memory\n  arena " << bytes_text(placement_.arena_bytes()) << " for values of "
       << bytes_text(values) << " (at most " << bytes_text(placement_.live_bytes())
       << " at once), scratch " << bytes_text(placement_.scratch_bytes()) << "\n";
-  if (packing > 0) {
-    out << "  in every step " << packing << " instructions pack " << bytes_text(packed)
-        << " of operands into that scratch\n";
+  if (packing[0].instructions > 0) {
+    out << "  in every step " << packing[0].instructions << " instructions pack "
+        << bytes_text(packing[0].bytes) << " of operands into that scratch\n";
+  }
+  if (packing[1].instructions > 0) {
+    out << "  " << packing[1].instructions << " instructions have packed "
+        << bytes_text(packing[1].bytes)
+        << " of parameters there, which is kept until these change\n";
   }
   for (size_t i = 0; i < plan_.instructions.size(); ++i) {
     for (int number : plan_.instructions[i].region_plans) {

@@ -1,5 +1,6 @@
 // Kernels of lstm and lstmp: the recurrence over sequences, on each matrix product there is.
 #include "ops/recurrent/lstm.h"
+#include "cpu/kernels/lstm_one_row.h"
 #include "cpu/kernels/lstm_recurrence.h"
 #include "cpu/kernels/register.h"
 #include "ops/sequence/sequence_rules.h"
@@ -46,24 +47,49 @@ struct LstmIns {
   }
 };
 
+// Where the forward kernels find their operands and results.
+template <class T>
+struct LstmOperands {
+  std::function<const T*(const KernelArgs&)> input;
+  std::function<LstmData<T>(const KernelArgs&)> in;
+  std::function<LstmRows<T>(const KernelArgs&)> out;
+
+  explicit LstmOperands(const KernelSite& site) {
+    const LstmSlots slots(site);
+    const int input_at = site.position("Input"), state = site.out_position(slots.state);
+    const int hidden = site.out_position(slots.hidden), cell = site.out_position("Cell");
+    const int gate = site.out_position("BatchGate");
+    const int active = site.out_position("BatchCellPreAct");
+    input = [=](const KernelArgs& k) { return k.in<T>(input_at); };
+    in = [ins = LstmIns(site)](const KernelArgs& k) { return ins.template data<T>(k); };
+    out = [=](const KernelArgs& k) {
+      return LstmRows<T>{.gates = k.out<T>(gate),
+                         .active = k.out<T>(active),
+                         .cell = k.out<T>(cell),
+                         .h = k.out<T>(hidden),
+                         .r = k.out<T>(state)};
+    };
+  }
+};
+
 template <class T>
 BoundKernel lstm(const KernelSite& site, Product<T> product) {
-  const LstmSlots slots(site);
-  const int input = site.position("Input"), state = site.out_position(slots.state);
-  const int hidden = site.out_position(slots.hidden), cell = site.out_position("Cell");
-  const int gate = site.out_position("BatchGate");
-  const int active = site.out_position("BatchCellPreAct");
-  return recurrence<T>(site, "Input", product)
-      .forward_kernel(
-          [=](const KernelArgs& k) { return k.in<T>(input); },
-          [ins = LstmIns(site)](const KernelArgs& k) { return ins.template data<T>(k); },
-          [=](const KernelArgs& k) {
-            return LstmRows<T>{.gates = k.out<T>(gate),
-                               .active = k.out<T>(active),
-                               .cell = k.out<T>(cell),
-                               .h = k.out<T>(hidden),
-                               .r = k.out<T>(state)};
-          });
+  const LstmOperands<T> at(site);
+  return recurrence<T>(site, "Input", product).forward_kernel(at.input, at.in, at.out);
+}
+
+std::optional<BoundKernel> lstm_one_row(const KernelSite& site, std::string* why_not) {
+  const auto refuse = [&](const char* why) {
+    if (why_not) *why_not = why;
+    return std::nullopt;
+  };
+  if (kernel_dtype(site) != DType::float32) return refuse("only for float32");
+  LstmRecurrence<float> run = recurrence<float>(site, "Input", {});
+  if (const char* why = LstmOneRow::why_not(run)) return refuse(why);
+  const LstmOperands<float> at(site);
+  return LstmOneRow::kernel(
+      std::make_shared<const LstmOneRow>(std::move(run), at.input, at.in, at.out),
+      site.position("Weight"));
 }
 
 template <class T>
@@ -112,6 +138,7 @@ void add_lstm_kernels(Registry& ops) {
     ops.add_kernels(row, on_products(forward));
     ops.add_kernels(std::string(row) + "_grad", on_products(backward));
   }
+  ops.add_kernels("lstm", {{"one_row", lstm_one_row}});  // tried before those
 }
 
 }  // namespace trireme

@@ -65,6 +65,10 @@ struct LstmRecurrence {
                               std::function<LstmRows<const T>(const KernelArgs&)> kept,
                               std::function<LstmGrads<T>(const KernelArgs&)> grads) const;
 
+  // Of one row of a step, `count` neighbours: their sums, in the four blocks of `gates`, become the
+  // gates; c changes to the cell after the step. Blocks, also those of `peep`, are `width` apart.
+  void cell_forward(int64_t count, const T* peep, T* c, T* gates, T* active, T* h) const;
+
  private:
   using Group = Steps::Group;
   int groups() const { return steps.groups(); }
@@ -112,42 +116,41 @@ struct LstmRecurrence {
 
   static T clipped(T value, T clip) { return clip > 0 ? std::clamp(value, -clip, clip) : value; }
   static bool was_clipped(T value, T clip) { return clip > 0 && std::abs(value) >= clip; }
-  // One row of a step: the four blocks' sums in `gates` become the gates; c changes to the cell
-  // after the step.
-  void cell_forward(const T* peep, T* c, T* gates, T* active, T* h) const;
   // The gradients of h and c after the step in; dc changes to that before it. Adds to dpeep.
   void cell_backward(const T* gates, const T* peep, const T* c_old, const T* c, const T* active,
                      const T* dh, T* dc, T* dsums, T* dpeep) const;
 };
 
 template <class T>
-void LstmRecurrence<T>::cell_forward(const T* peep, T* c, T* gates, T* active, T* h) const {
+void LstmRecurrence<T>::cell_forward(int64_t count, const T* peep, T* c, T* gates, T* active,
+                                     T* h) const {
   const int64_t d = width;
   if (peephole) {
     vectorised([=] {
-      for (int64_t j = 0; j < d; ++j) {
+      for (int64_t j = 0; j < count; ++j) {
         gates[d + j] += peep[j] * c[j];
         gates[2 * d + j] += peep[d + j] * c[j];
       }
     });
   }
-  activate_row(candidate, gates, d);
-  activate_row(gate, gates + d, 2 * d);
+  activate_row(candidate, gates, count);
+  activate_row(gate, gates + d, count);
+  activate_row(gate, gates + 2 * d, count);
   vectorised([=, clip = cell_clip] {
-    for (int64_t j = 0; j < d; ++j) {
+    for (int64_t j = 0; j < count; ++j) {
       c[j] = clipped(gates[2 * d + j] * c[j] + gates[d + j] * gates[j], clip);
     }
   });
   if (peephole) {
     vectorised([=] {
-      for (int64_t j = 0; j < d; ++j) gates[3 * d + j] += peep[2 * d + j] * c[j];
+      for (int64_t j = 0; j < count; ++j) gates[3 * d + j] += peep[2 * d + j] * c[j];
     });
   }
-  activate_row(gate, gates + 3 * d, d);
-  std::copy_n(c, d, active);
-  activate_row(cell, active, d);
+  activate_row(gate, gates + 3 * d, count);
+  std::copy_n(c, count, active);
+  activate_row(cell, active, count);
   vectorised([=] {
-    for (int64_t j = 0; j < d; ++j) h[j] = gates[3 * d + j] * active[j];
+    for (int64_t j = 0; j < count; ++j) h[j] = gates[3 * d + j] * active[j];
   });
 }
 
@@ -222,7 +225,7 @@ void LstmRecurrence<T>::forward(const Group& group, const T* input, const LstmDa
       vectorised([=, x = input + row * 4 * d, bias = in.bias, sum = sums + s * 4 * d] {
         for (int64_t j = 0; j < 4 * d; ++j) gates[j] = x[j] + bias[j] + sum[j];
       });
-      cell_forward(peep, state_c, gates, out.active + row * d, state_h);
+      cell_forward(d, peep, state_c, gates, out.active + row * d, state_h);
       std::copy_n(state_c, d, out.cell + row * d);
       std::copy_n(state_h, d, out.h + row * d);
     }

@@ -83,7 +83,7 @@ namespace {
 py::list run_program(Executor& executor, const std::shared_ptr<Program>& program,
                      const py::dict& feed, const std::vector<std::string>& fetches,
                      const std::shared_ptr<ScopeHandle>& scope, bool return_numpy, bool use_prune,
-                     bool keep_optimizers, std::vector<std::string> passes_off) {
+                     bool keep_optimizers, std::vector<std::string> passes_off, int threads) {
   Feeds feeds = feeds_from_python(*program, feed);
   RunOptions options;
   const std::shared_ptr<ScopeHandle> used = scope ? scope : global_scope_handle();
@@ -92,6 +92,7 @@ py::list run_program(Executor& executor, const std::shared_ptr<Program>& program
   options.keep_optimizers = keep_optimizers;
   options.passes_off = std::move(passes_off);
   options.poll = poll_signals;
+  options.threads = threads;
   std::vector<Variable> results;
   {
     const WithoutGil without_gil;
@@ -150,7 +151,8 @@ void bind_executor(py::module_& m) {
       .def(py::init<Place>(), py::arg("place"))
       .def("run", &run_program, py::arg("program"), py::arg("feed"), py::arg("fetches"),
            py::arg("scope"), py::arg("return_numpy"), py::arg("use_prune"),
-           py::arg("keep_optimizers"), py::arg("passes_off") = std::vector<std::string>())
+           py::arg("keep_optimizers"), py::arg("passes_off") = std::vector<std::string>(),
+           py::arg("threads") = 0)
       .def(
           "report",
           [](const Executor& self, const Program& program) { return self.report(program); },

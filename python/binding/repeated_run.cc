@@ -6,6 +6,7 @@
 // Python, which checks everything and then says what may be remembered.
 #include <structmember.h>
 
+#include <algorithm>
 #include <array>
 
 #include "layers/defaults.h"
@@ -22,6 +23,7 @@ struct KnownCall {
   uint64_t version = 0;
   std::vector<py::object> items;  // of the fetch list
   std::vector<std::string> fetches;
+  std::vector<py::object> fed;          // of a program with feed ops: what these take, all of it
   py::object compiled_object;           // keeps what comes next
   CompiledProgram* compiled = nullptr;  // null for a Program
   bool data_parallel = false;
@@ -140,10 +142,19 @@ bool unchanged(const KnownCall& call, const KnownCalls& calls, const ScopeHandle
   return last && !last.is_none() && last.cast<ScopeHandle*>() == scope;
 }
 
+// What feed ops name is fed, and nothing else.
+bool feeds_all(const KnownCall& call, PyObject* feed) {
+  if (call.fed.empty()) return true;
+  return PyDict_GET_SIZE(feed) == std::ssize(call.fed) &&
+         std::all_of(call.fed.begin(), call.fed.end(), [&](const py::object& name) {
+           return PyDict_Contains(feed, name.ptr()) == 1;
+         });
+}
+
 // Null where the call is not one that is remembered.
 PyObject* repeated(const KnownCalls& calls, const Given& given) {
   const std::shared_ptr<const KnownCall> call = calls.find(given.program, given.fetches);
-  if (!call) return nullptr;
+  if (!call || !feeds_all(*call, given.feed)) return nullptr;
   const std::shared_ptr<ScopeHandle> scope = global_scope_handle();
   if (call->compiled && !unchanged(*call, calls, scope.get())) return nullptr;
   const Feeds feeds = feeds_from_python(*call->runs, py::reinterpret_borrow<py::dict>(given.feed));
@@ -264,22 +275,27 @@ void bind_repeated_run(py::module_& m) {
       .def(
           "remember",
           [](KnownCalls& self, py::object program, const std::shared_ptr<Program>& runs,
-             const py::list& fetch_list, std::vector<std::string> fetches, py::object compiled) {
+             const py::list& fetch_list, std::vector<std::string> fetches, py::object compiled,
+             const py::list& fed) {
             KnownCall call{.program = std::move(program),
                            .runs = runs,
                            .version = runs->version(),
                            .items = {},
                            .fetches = std::move(fetches),
+                           .fed = {},
                            .compiled_object = std::move(compiled)};
             call.compiled = call.compiled_object.cast<CompiledProgram*>();
             for (const py::handle item : fetch_list) {
               call.items.push_back(py::reinterpret_borrow<py::object>(item));
             }
+            for (const py::handle name : fed) {
+              call.fed.push_back(py::reinterpret_borrow<py::object>(name));
+            }
             if (call.compiled) call.data_parallel = call.compiled->is_data_parallel();
             self.remember(std::move(call));
           },
           py::arg("program"), py::arg("runs"), py::arg("fetch_list"), py::arg("fetches"),
-          py::arg("compiled"))
+          py::arg("compiled"), py::arg("fed"))
       .def("forget", &KnownCalls::forget);
 }
 

@@ -5,6 +5,7 @@
 #include "compile/lower.h"
 #include "compile/pipeline.h"
 #include "core/text.h"
+#include "cpu/onednn.h"
 #include "io/inference_model.h"
 #include "ir/unique_name.h"
 #include "layers/layers.h"
@@ -159,6 +160,14 @@ TEST(StatesStay, ARunThatTrainsInTheSameScopeIsSeen) {
     EXPECT_GT(max_abs_diff(after, before), 0);
     EXPECT_LT(off(after, net.expected(feeds, net.trained)), 2e-5);
   }
+}
+
+TEST(StatesStay, TheReportSaysWhatIsKept) {
+  SavedNet net(16);
+  net.predict(net.fed(1));
+  const std::string report = net.executor.report(*net.model.program);
+  EXPECT_EQ(report.find("which is kept until these change") != report.npos, has_onednn());
+  EXPECT_EQ(report.find("in every step"), report.npos) << report;
 }
 
 TEST(StatesStay, ARunWritesNoParameter) {

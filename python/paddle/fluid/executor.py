@@ -295,10 +295,11 @@ class Executor:
         else:
             results = self._engine.run(program, feed, names, scope, return_numpy, prune, prune)
         # What a call like this one would find again: it goes straight to the engine (repeated_run.cc).
-        if scope is None and return_numpy and return_merged and not (prune or reads or has_feed_or_fetch_ops):
+        if scope is None and return_numpy and return_merged and not (prune or reads) and feed_var_name == 'feed':
             if type(feed) is dict and type(fetch_list) is list and (compiled is None or compiled._is_plain):
+                fed = list(feed) if compiled is None and has_feed_or_fetch_ops else []
                 self._calls.remember(compiled or program, program, fetch_list, names,
-                                     compiled and compiled._engine)
+                                     compiled and compiled._engine, fed)
         return results
 
     def train_from_dataset(self, program=None, dataset=None, scope=None, thread=0, debug=False,

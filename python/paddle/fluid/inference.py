@@ -3,6 +3,7 @@
 A predictor has a scope and an executor of its own. Options that choose between ways of computing the
 same numbers are kept and reported, and change nothing; a GPU is refused when the predictor is made.
 """
+import copy
 import enum
 import os
 import warnings
@@ -30,6 +31,10 @@ class PaddleDType(enum.Enum):
         except ValueError:
             raise TypeError(f'a PaddleTensor does not hold {array.dtype}: use float32, int64, int32 or '
                             'uint8') from None
+
+
+_DTYPES = {np.dtype(one.value) for one in PaddleDType}
+_PLACE = _C.CPUPlace()
 
 
 class PaddleBuf:
@@ -132,7 +137,7 @@ class AnalysisConfig:
         self._gpu = None
         self._on = {'ir_optim': True, 'use_feed_fetch_ops': True, 'specify_input_names': False,
                     'mkldnn': False, 'memory_optim': False}
-        self._threads = 1
+        self._threads = 0
         if files:
             self.set_model(*files)
 
@@ -200,12 +205,13 @@ class AnalysisConfig:
         return self._on['specify_input_names']
 
     def set_cpu_math_library_num_threads(self, count):
-        warnings.warn('set_cpu_math_library_num_threads changes nothing in Trireme: set '
-                      'FLAGS_paddle_num_threads; results do not depend on it')
+        """Threads that a run of the predictor takes; all cores where nobody says. Results do not depend on it."""
+        if count < 1:
+            raise ValueError(f'a run takes 1 thread at least, got {count}')
         self._threads = count
 
     def cpu_math_library_num_threads(self):
-        return self._threads
+        return self._threads or 1
 
     def _files(self):
         return self._model_dir, self._prog_file, self._params_file
@@ -218,7 +224,7 @@ class AnalysisConfig:
 
 
 class ZeroCopyTensor:
-    """One input or output of a predictor."""
+    """One input or output of a predictor. Inputs keep their memory from run to run."""
 
     def __init__(self, predictor, name):
         self._predictor = predictor
@@ -231,17 +237,40 @@ class ZeroCopyTensor:
 
     def set_lod(self, lod):
         self._lod = [list(level) for level in lod]
+        given = self._predictor._inputs.get(self.name)
+        if given is not None and (not lod or self._lod[-1][-1] == given.shape()[0]):
+            given.set_lod(self._lod)
 
     def copy_from_cpu(self, data):
-        tensor = PaddleTensor(data if self._shape is None else np.reshape(data, self._shape))
-        tensor.lod = self._lod
-        self._predictor._inputs[self.name] = tensor
+        self._take(data, False)
+
+    def _take(self, data, shared):
+        """A copy of the data, or the data's own memory."""
+        array = data if type(data) is np.ndarray else np.asarray(data)
+        if array.dtype not in _DTYPES:
+            if array.dtype != np.float64:
+                PaddleDType._of(array)  # says which there are
+            array = array.astype('float32')  # lists of Python floats
+        if self._shape is not None:
+            array = array.reshape(self._shape)
+        inputs, borrowed = self._predictor._inputs, self._predictor._borrowed
+        given = inputs.get(self.name)
+        if given is None or shared or self.name in borrowed:
+            given = inputs[self.name] = _C.LoDTensor()  # never into memory that is the user's
+        given.set(array, _PLACE, shared)
+        if self._lod or given.lod():
+            given.set_lod(self._lod)
+        (borrowed.add if shared else borrowed.discard)(self.name)
 
     def copy_to_cpu(self):
-        return self._output().as_ndarray()
+        """An array; the first that is asked for after a run is the run's own memory, which nobody else has."""
+        held = self._output()
+        first = self.name in self._predictor._untaken
+        self._predictor._untaken.discard(self.name)
+        return np.asarray(held) if first else np.array(held)
 
     def lod(self):
-        return self._output().lod
+        return self._output().lod()
 
     def _output(self):
         if self.name not in self._predictor._outputs:
@@ -258,15 +287,24 @@ class PaddlePredictor:
             raise NotImplementedError('this build has no GPU: call disable_gpu(), or set use_gpu to False')
         self._config = config
         self._scope = _C.Scope()
-        self._executor = executor.Executor(_C.CPUPlace())
+        engine = executor.Executor(_C.CPUPlace())
+        self._engine = engine._engine
         model_dir, *files = config._files()
         if bool(model_dir) == any(files):
             raise ValueError('the config must name a model_dir, or a prog_file and a params_file')
         with executor.scope_guard(self._scope):
             self._program, self._names, self._targets = io.load_inference_model(
-                model_dir or os.path.dirname(os.path.abspath(files[0])), self._executor,
+                model_dir or os.path.dirname(os.path.abspath(files[0])), engine,
                 *[os.path.abspath(file) if file else None for file in files])
-        self._inputs, self._outputs = {}, {}
+        self._named = set(self._names)
+        self._outs = [target.name for target in self._targets]
+        self._threads = getattr(config, '_threads', 0)
+        self._begin()
+
+    def _begin(self):
+        self._inputs, self._outputs = {}, {}  # tensors by name
+        self._borrowed = set()  # inputs whose memory is the user's
+        self._untaken = set()  # outputs that nobody has seen since the last run
 
     def run(self, inputs):
         """Inputs stand in the order of get_input_names(), or are found by their names."""
@@ -276,25 +314,27 @@ class PaddlePredictor:
             raise ValueError(f'the model has {len(self._names)} inputs, {self._names}; got {len(inputs)}')
         by_name = self._config._by_name() or all(tensor.name in self._names for tensor in inputs)
         names = [tensor.name for tensor in inputs] if by_name else self._names
-        return self._run({name: tensor._feed() for name, tensor in zip(names, inputs)})
+        values = self._run({name: tensor._feed() for name, tensor in zip(names, inputs)})
+        return [PaddleTensor._fetched(name, value) for name, value in zip(self._outs, values)]
 
     def _run(self, feed):
-        values = self._executor.run(self._program, feed=feed, fetch_list=self._targets, scope=self._scope,
-                                    return_numpy=False)
-        return [PaddleTensor._fetched(target.name, value) for target, value in zip(self._targets, values)]
+        if feed.keys() != self._named:
+            raise ValueError(f'the model takes {self._names}; got {list(feed)}')
+        return self._engine.run(self._program, feed, self._outs, self._scope, return_numpy=False, use_prune=False,
+                                keep_optimizers=False, threads=self._threads)
 
     def zero_copy_run(self):
-        missing = [name for name in self._names if name not in self._inputs]
-        if missing:
+        if len(self._inputs) < len(self._names):
+            missing = [name for name in self._names if name not in self._inputs]
             raise RuntimeError(f'the inputs {missing} have no value: call get_input_tensor(name).copy_from_cpu')
-        outputs = self._run({name: tensor._feed() for name, tensor in self._inputs.items()})
-        self._outputs = {tensor.name: tensor for tensor in outputs}
+        self._outputs = dict(zip(self._outs, self._run(self._inputs)))
+        self._untaken = set(self._outs)
 
     def get_input_names(self):
         return list(self._names)
 
     def get_output_names(self):
-        return [target.name for target in self._targets]
+        return list(self._outs)
 
     def get_input_tensor(self, name):
         return self._tensor(name, self._names)
@@ -312,7 +352,10 @@ class PaddlePredictor:
         return {name: list(block.var(name).shape) for name in self._names}
 
     def clone(self):
-        return PaddlePredictor(self._config)
+        """One that shares program and parameters, for another thread: its inputs and outputs are its own."""
+        made = copy.copy(self)
+        made._begin()
+        return made
 
 
 def create_paddle_predictor(config):

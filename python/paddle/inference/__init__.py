@@ -8,6 +8,8 @@ import os
 
 import numpy as np
 
+import _trireme as _C
+
 from ..fluid.inference import AnalysisConfig, PaddlePredictor, PaddleTensor, ZeroCopyTensor
 from ..version import full_version
 
@@ -137,7 +139,7 @@ class Config(AnalysisConfig):
         """Files and options, one a line."""
         model_dir, prog_file, params_file = self._files()
         rows = {'model_dir': model_dir, 'model_file': prog_file, 'params_file': params_file,
-                'cpu_math_thread': self._threads, **self._on}
+                'cpu_math_thread': self.cpu_math_library_num_threads(), **self._on}
         width = max(map(len, rows))
         return '\n'.join(f'{key.ljust(width)}  {value}' for key, value in rows.items())
 
@@ -153,23 +155,23 @@ class Tensor(ZeroCopyTensor):
         super().copy_from_cpu(data)
 
     def share_external_data(self, data):
-        """The predictor takes a copy, so the data may change afterwards."""
-        self.copy_from_cpu(np.asarray(data))
+        """The next runs read the data where it stands: it is not to change while one goes on."""
+        self._take(data, True)
 
     def shape(self):
         name, predictor = self.name, self._predictor
         if name in predictor._names:
             given = predictor._inputs.get(name)
             if given is not None:
-                return list(given.shape)
+                return given.shape()
             return self._shape or list(predictor._program.global_block().var(name).shape)
-        return list(self._output().shape)
+        return self._output().shape()
 
     def type(self):
         source = self._predictor._inputs.get(self.name) if self.name in self._predictor._names else self._output()
         if source is None:
             raise RuntimeError(f'{self.name} has no value yet: call copy_from_cpu first')
-        return DataType(source.dtype.value)
+        return DataType(_C.dtype_name(source._dtype()))
 
 
 class Predictor(PaddlePredictor):
@@ -192,15 +194,11 @@ class Predictor(PaddlePredictor):
             raise ValueError(f'the model has {len(self._names)} inputs, {self._names}; got {len(inputs)}')
         outputs = self._run({name: value.as_ndarray() if isinstance(value, PaddleTensor) else np.asarray(value)
                              for name, value in zip(self._names, inputs)})
-        return [tensor.as_ndarray() for tensor in outputs]
+        return [np.asarray(tensor) for tensor in outputs]
 
     def get_input_types(self):
         block = self._program.global_block()
-        import _trireme as _C
         return {name: DataType(_C.dtype_name(block.var(name).dtype)) for name in self._names}
-
-    def clone(self):
-        return Predictor(self._config)
 
     def clear_intermediate_tensor(self):
         """Nothing to do: what lies between inputs and outputs is not kept."""
@@ -222,7 +220,8 @@ class PredictorPool:
     def __init__(self, config, size=1):
         if size < 1:
             raise ValueError(f'a pool of {size} predictors is none')
-        self._predictors = [create_predictor(config) for _ in range(size)]
+        first = create_predictor(config)
+        self._predictors = [first] + [first.clone() for _ in range(size - 1)]
 
     def retrieve(self, idx):
         return self._predictors[idx]
