@@ -2,7 +2,7 @@
 import html
 import os
 
-from ..view.pages import _read
+from ..viewer.pages import _read
 
 _TAGS = {'equal bits': 'good', 'within the bound': 'accent', 'differs': 'bad', 'not run': ''}
 

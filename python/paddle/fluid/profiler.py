@@ -37,7 +37,7 @@ _watch = []
 
 
 def _start_watch():
-    from ..view import Watch
+    from ..viewer import Watch
     _watch[:] = [Watch(times=False).__enter__()]
 
 
@@ -50,7 +50,7 @@ def _stop_watch():
 
 
 def _write_page(path, events, watch):
-    from ..view import reports, write_page
+    from ..viewer import reports, write_page
     call = watch.chosen()
     write_page(path, [reports.report(call.program, call.executor, events, curves=call.curves)], title=path)
 
