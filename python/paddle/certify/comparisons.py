@@ -71,11 +71,10 @@ class Subject:
     def remote_op(self):
         """An op that talks to others: a step of it cannot be run a second time by itself."""
         return next((op.type for op in self.program.global_block().ops
-                     if op.type in _REMOTE or op.type.startswith('c_comm_init')), None)
+                     if (op.has_attr('op_role') and op.attr('op_role') & _RPC) or op.type == 'listen_and_serv'), None)
 
 
-_REMOTE = {'send', 'recv', 'send_barrier', 'fetch_barrier', 'listen_and_serv', 'prefetch', 'checkpoint_notify',
-           'gen_nccl_id', 'distributed_lookup_table'}
+_RPC = 4  # of op_role: it talks to other processes
 
 
 def _entry(name, bound, why, found=None, not_run=None):
