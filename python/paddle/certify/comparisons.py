@@ -59,9 +59,11 @@ class Subject:
             op = makers.get(name)
             if op is None or op.type in ('mean', 'reduce_mean') or not sees_samples(name, set()):
                 return None
-            if op.type not in ('elementwise_add', 'elementwise_sub', 'sum', 'scale', 'reshape2'):
-                return op.type
-            return next(filter(None, map(other, op.input_arg_names)), None)
+            seen = [each for each in op.input_arg_names if sees_samples(each, set())]
+            sums = op.type in ('elementwise_add', 'elementwise_sub', 'sum')
+            scales = len(seen) == 1 and op.type in ('scale', 'cast', 'reshape2', 'elementwise_mul', 'elementwise_div') \
+                and seen[0] == op.input('X')[0]
+            return next(filter(None, map(other, seen)), None) if sums or scales else op.type
         return other(start.output_arg_names[0].partition('@GRAD')[0])
 
     def is_half(self):
