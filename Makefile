@@ -25,7 +25,7 @@ PYTEST_FLAGS := $(if $(FAST),--ignore-glob='*_slow.py')
 # Files of tests are shared out over processes where pytest-xdist is.
 PYTEST_SHARES = $(shell $(VENV_PYTHON) -c 'import xdist' 2>/dev/null && printf -- '-n %s --dist loadfile' $(JOBS))
 
-.PHONY: help bootstrap build demo test test-page faults bench wheel docs counts lint format tidy clean
+.PHONY: help bootstrap build demo test test-page certificates faults bench wheel docs counts lint format tidy clean
 
 help:
 	@echo "make demo             build the library and its binding, train on real data, show the result"
@@ -33,6 +33,7 @@ help:
 	@echo "make test FAST=1      the same without the slow ones"
 	@echo "make test SANITIZE=1  the C++ tests under the address and undefined-behaviour sanitizers"
 	@echo "make test-page        opens the pages of paddle.view in headless Chromium (which it installs)"
+	@echo "make certificates     certifies every example (two minutes)"
 	@echo "make faults           200 jobs that lose a process at a random moment (half an hour)"
 	@echo "make bench            run the benchmark programs (two hours with all peers)"
 	@echo "make bench QUICK=1    their main table, one process a side (some 7 minutes)"
@@ -81,6 +82,9 @@ test-page:
 	$(CONFIGURE)
 	$(BUILD) --target _trireme hostgpu
 	$(VENV_PYTHON) -m pytest -q tests/page
+
+certificates: build
+	$(VENV_PYTHON) tests/python/certify_examples.py
 
 # Half an hour: 200 small jobs, a process of each ended at a random moment. `make test` has 20 of them.
 faults: build

@@ -16,13 +16,14 @@ namespace {
 // The whole order. With every pass off, a plan has one instruction per node: the oracle that passes
 // are measured by.
 constexpr std::array kPipeline = {
-    Pass{"sum_after_loops", sum_after_loops},  // first: the products it makes are like others
-    Pass{"fold_constants", fold_constants},    // before merging: it makes constants equal
+    Pass{"sum_after_loops", sum_after_loops,
+         false},                             // first: the products it makes are like others
+    Pass{"fold_constants", fold_constants},  // before merging: it makes constants equal
     Pass{"merge_equal", merge_equal},
     Pass{"prune_unobservable", prune_unobservable},  // after merging: it leaves nodes nobody reads
     Pass{"fuse_conv_bias", fuse_conv_bias},          // before layouts: a bias has plain channels
-    Pass{"fold_for_inference", fold_for_inference},  // behind it: a bias goes into the fold
-    Pass{"assign_layout", assign_layout},
+    Pass{"fold_for_inference", fold_for_inference, false},  // behind it: a bias goes into the fold
+    Pass{"assign_layout", assign_layout, false},
     Pass{"fuse_batch_norm", fuse_batch_norm},    // after layouts: it takes images as they stand
     Pass{"fuse_elementwise", fuse_elementwise},  // what it makes no pass looks into
     Pass{"group_updates", group_updates},        // after fusion: it takes whole steps
@@ -79,6 +80,14 @@ std::vector<PassReport> run_passes(Graph& graph, const Target& target,
 std::vector<std::string> pass_names() {
   std::vector<std::string> names;
   for (const Pass& pass : kPipeline) names.emplace_back(pass.name);
+  return names;
+}
+
+std::vector<std::string> passes_that_round() {
+  std::vector<std::string> names;
+  for (const Pass& pass : kPipeline) {
+    if (!pass.keeps_bits) names.emplace_back(pass.name);
+  }
   return names;
 }
 

@@ -13,6 +13,7 @@ namespace trireme {
 struct Pass {
   const char* name;
   bool (*run)(Graph& graph, const Target& target);  // true when it changed something
+  bool keeps_bits = true;                           // no number becomes another
 };
 
 struct PassReport {
@@ -22,6 +23,8 @@ struct PassReport {
 };
 
 std::vector<std::string> pass_names();
+// Those that may change the last bits of a number.
+std::vector<std::string> passes_that_round();
 inline constexpr const char* kInnerPasses = "passes of sub-blocks";
 
 // Called when a pass has run; sub-blocks count as one, before the others.

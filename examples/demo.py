@@ -12,6 +12,7 @@ import time
 import numpy as np
 import paddle
 import paddle.fluid as fluid
+from paddle.viewer import draw_loss
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), 'fluid'))
 import datasets  # noqa: E402
@@ -21,21 +22,6 @@ DEVICES = 2
 BATCH_SIZE = 64
 EPOCHS = 20
 OUTPUT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'demo_output')
-
-
-def draw(losses, path):
-    import matplotlib
-    matplotlib.use('Agg')
-    from matplotlib import pyplot
-    pyplot.figure(figsize=(7, 4))
-    pyplot.plot(losses, linewidth=1)
-    pyplot.yscale('log')
-    pyplot.xlabel('step')
-    pyplot.ylabel('loss')
-    pyplot.title('Handwritten digits, convolutional net')
-    pyplot.grid(True, which='both', alpha=0.3)
-    pyplot.tight_layout()
-    pyplot.savefig(path, dpi=120)
 
 
 def main():
@@ -89,7 +75,7 @@ def main():
                         fetch_list=[hits])
     os.makedirs(OUTPUT, exist_ok=True)
     path = os.path.join(OUTPUT, 'loss.png')
-    draw(losses, path)
+    draw_loss(losses, path, title='Handwritten digits, convolutional net')
     print('Accuracy on %d digits it has not seen: %.1f%%' % (len(held_out[0]), 100 * accuracy[0]))
     print('Loss curve: %s' % os.path.relpath(path))
     return 0 if accuracy[0] > 0.9 else 1

@@ -124,7 +124,7 @@ bool is_judged(const Program& program, const Written& each) {
 // What optimizers divide by grows with the square of gradients. Of all parameters together the
 // largest says what is large here.
 constexpr const char* kDivisors[] = {"Moment2", "MeanSquare", "AvgSquaredGrad"};
-constexpr double kIsRounding = 1e-6 * 1e-6;  // of the largest
+constexpr double kIsRounding = 1e-5 * 1e-5;  // of the largest
 
 const Tensor* divisor_of(const Op& op, const Scope& scope) {
   for (const char* slot : kDivisors) {

@@ -317,14 +317,16 @@ void Frame::run_phase(const BoundKernel& phase, bool cut, KernelArgs args) {
   Team* team = args.parts > 1 && lease && !args.queue ? lease->team() : nullptr;
   if (team) {
     const bool timed = profiling_on();
-    team->run(args.parts, [&](int part) {
+    const auto run_part = [&](int part) {
       KernelArgs mine = args;
       mine.part = part;
       if (!timed) return phase.run(mine);
       const auto start = std::chrono::steady_clock::now();
       phase.run(mine);
       record_event(event_of(current_, ProfileEvent::Kind::part), start);
-    });
+    };
+    team->run(args.parts,
+              std::ref(run_part));  // what is larger than a reference would be copied to the heap
   } else {
     for (args.part = 0; args.part < args.parts; ++args.part) phase.run(args);
   }

@@ -1,6 +1,7 @@
 // Steps run in several ways, and what differs between them.
 #include "runtime/certificate.h"
 
+#include "compile/pipeline.h"
 #include "python/binding/binding.h"
 #include "python/binding/without_gil.h"
 #include "runtime/step_copies.h"
@@ -46,6 +47,7 @@ py::dict compared(const std::shared_ptr<Program>& program, const StepValues& a, 
 }  // namespace
 
 void bind_certificate(py::module_& m) {
+  m.def("passes_that_round", &passes_that_round);
   m.def(
       "copied_scope",
       [](const std::shared_ptr<ScopeHandle>& scope) {

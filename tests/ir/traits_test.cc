@@ -48,7 +48,8 @@ TEST(Traits, BlockedImagesAreForConvolutionsAndWhatFollowsThem) {
   const auto with = [](BlockedImages images) {
     return rows_where([=](const OpSchema& row) { return row.trait().images == images; });
   };
-  EXPECT_THAT(with(BlockedImages::makes), ElementsAre("conv2d", "conv2d_grad"));
+  EXPECT_THAT(with(BlockedImages::makes),
+              ElementsAre("conv2d", "conv2d_grad", "depthwise_conv2d", "depthwise_conv2d_grad"));
   EXPECT_THAT(with(BlockedImages::follows),
               ElementsAre("batch_norm", "batch_norm_grad", "pool2d", "pool2d_grad"));
   EXPECT_THAT(with(BlockedImages::any),

@@ -10,7 +10,7 @@ import sys
 
 from ..fluid import core
 from ..fluid.framework import Program
-from ..view import subjects
+from ..viewer import subjects
 from . import comparisons, page
 from .records import Record
 

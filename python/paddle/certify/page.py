@@ -2,15 +2,21 @@
 import html
 import os
 
-from ..view.pages import _read
+from ..viewer.pages import _read
 
 _TAGS = {'equal bits': 'good', 'within the bound': 'accent', 'differs': 'bad', 'not run': ''}
+
+
+def _largest(entry):
+    if entry.get('largest'):
+        return f'{entry["largest"]:.2g}'
+    return '0' if entry['equal'] == entry['compared'] else 'rounding'
 
 
 def _row(entry):
     shown = [entry['name'], f'<span class="tag {_TAGS[entry["verdict"]]}">{entry["verdict"]}</span>']
     counted = f'{entry["equal"]} of {entry["compared"]}' if 'compared' in entry else ''
-    largest = f'{entry["largest"]:.2g}' if entry.get('largest') else '0' if counted else ''
+    largest = _largest(entry) if counted else ''
     where = html.escape(entry['variable']) if entry.get('largest') else ''
     first = entry.get('first')
     said = html.escape(entry['why'])

@@ -41,6 +41,16 @@ def array_of(value):
     return numpy.array(value), lod
 
 
+def without_paths(program):
+    """The program as bytes; where its ops were asked for is nobody else's business."""
+    copy = program.clone()
+    for block in copy.blocks:
+        for op in block.ops:
+            if op.has_attr('op_callstack'):
+                op.desc.remove_attr('op_callstack')
+    return copy.desc.serialize_to_string()
+
+
 class Recorder(object):
     def __init__(self, steps, skip):
         self.steps, self.left, self.skip = steps, steps, skip
@@ -70,7 +80,7 @@ class Recorder(object):
         number = len(self.meta['feeds'])
         if number == 0:
             self.meta['fetches'] = [each if isinstance(each, str) else each.name for each in fetches]
-            self.arrays['program'] = numpy.frombuffer(program.desc.serialize_to_string(), dtype='uint8')
+            self.arrays['program'] = numpy.frombuffer(without_paths(program), dtype='uint8')
             self.variables('before', program, scope)
         self.meta['feeds'].append(sorted(feed))
         for name in feed:

@@ -115,7 +115,7 @@ class Job:
                 *arguments]
 
     def _write_view(self):
-        from ..view import write_page
+        from ..viewer import write_page
         texts = []
         for task in self._tasks:
             if os.path.exists(self._report(task)):

@@ -190,7 +190,7 @@ class CompiledProgram:
     def view(self, path, feed=None, fetch_list=None, steps=5):
         """Writes a page (HTML) that shows the program, what each pass made of it, the plan, its memory
         and the strategies: after a run. With feed it also times steps on copies of the variables."""
-        from ..view import reports
+        from ..viewer import reports
         if self._ran_by is None:
             raise RuntimeError('the program has not run yet: run it once, then view it')
         return reports.write_view(self, path, _feed_of_one_step(feed, 'feed') if feed is not None else None,

@@ -4,6 +4,7 @@ The timeline is in the Trace Event Format: chrome://tracing and Perfetto open it
 with .html gets the page of paddle.view instead.
 """
 import contextlib
+import os
 
 import _trireme as _C
 
@@ -37,7 +38,7 @@ _watch = []
 
 
 def _start_watch():
-    from ..view import Watch
+    from ..viewer import Watch
     _watch[:] = [Watch(times=False).__enter__()]
 
 
@@ -50,9 +51,9 @@ def _stop_watch():
 
 
 def _write_page(path, events, watch):
-    from ..view import reports, write_page
+    from ..viewer import reports, write_page
     call = watch.chosen()
-    write_page(path, [reports.report(call.program, call.executor, events, curves=call.curves)], title=path)
+    write_page(path, [reports.report(call.program, call.executor, events, curves=call.curves)], title=os.path.basename(path))
 
 
 def stop_profiler(sorted_key=None, profile_path='/tmp/profile'):

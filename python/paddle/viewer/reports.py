@@ -1,5 +1,6 @@
 """Reports: the engine's JSON of a program that ran, and of the steps that were timed."""
 import json
+import os
 
 import _trireme as _C
 
@@ -45,4 +46,4 @@ def write_view(compiled, path, feed, names, steps):
             finally:
                 if step:
                     events.extend(_C.stop_profiling())
-    pages.write_page(path, [report(compiled, engine, events)], title=path)
+    pages.write_page(path, [report(compiled, engine, events)], title=os.path.basename(path))

@@ -236,6 +236,19 @@ function layOut(tree) {
     }
   };
   tree.root.children.forEach(each => settle(each, 0, 0));
+  const outermost = item => {
+    let at = item;
+    while (at.parent && at.parent.kind !== 'root') at = at.parent;
+    return at;
+  };
+  for (const edge of edges) {  // where lines begin and end: found once, drawn in every frame
+    const a = edge.from, b = edge.to;
+    edge.aside = b.ax > a.ax + a.w + 40 && outermost(a) !== outermost(b);
+    edge.x0 = edge.aside ? a.ax + a.w : a.ax + a.w / 2;
+    edge.y0 = edge.aside ? a.ay + Math.min(a.h / 2, 22) : a.ay + a.h;
+    edge.x1 = edge.aside ? b.ax : b.ax + b.w / 2;
+    edge.y1 = edge.aside ? b.ay + Math.min(b.h / 2, 22) : b.ay;
+  }
   return {leaves, frames, edges, width: tree.root.w, height: tree.root.h};
 }
 layOut.next = 0;

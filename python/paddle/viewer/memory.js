@@ -5,7 +5,9 @@ function memoryView(main) {
   if (!top) return main.append(empty('There is no plan to show the memory of.'));
   const frames = [];
   const walk = (frame, name) => {
-    frames.push({frame, name});
+    // Host and device have an arena each.
+    const sides = frame.slots.some(slot => slot.device && slot.offset !== undefined) ? [1, 0] : [0];
+    for (const side of sides) frames.push({frame, side, name: name + (sides.length > 1 ? side ? ', on the device' : ', on the host' : '')});
     frame.inner.forEach(inner => walk(inner.frame, 'sub-block of ' + run.passes.nodes[frame.instructions[inner.instruction].node].type +
       (inner.iterations > 0 ? ', ' + inner.iterations + ' iterations' : '')));
   };
@@ -20,7 +22,7 @@ function memoryView(main) {
   const M = {left: 78, right: 16, top: 16, curve: 90, gap: 34, bottom: 30};
 
   function load(number) {
-    const frame = state.frame = frames[number].frame, passes = run.passes;
+    const frame = state.frame = frames[number].frame, passes = run.passes, side = frames[number].side;
     state.count = frame.instructions.length;
     state.from = 0;
     state.to = Math.max(1, state.count);
@@ -28,7 +30,7 @@ function memoryView(main) {
     state.boxes = [];
     const boxes = state.boxes;
     frame.slots.forEach((slot, number) => {
-      if (slot.offset === undefined && slot.late_offset === undefined) return;
+      if ((slot.offset === undefined && slot.late_offset === undefined) || !!slot.device !== !!side) return;
       const names = slot.values.map(v => valueName(passes, frame.graph, v));
       const node = nodeOf(slot.first);
       boxes.push({number, slot, first: slot.first, last: Math.min(slot.last, state.count - 1), offset: slot.offset !== undefined ? slot.offset : slot.late_offset,
@@ -36,13 +38,13 @@ function memoryView(main) {
     });
     frame.inner.forEach(inner => {
       const lent = inner.frame.arena;
-      if (lent.lent && lent.planned) boxes.push({inner, first: inner.instruction, last: inner.instruction, offset: lent.base[0] - frame.arena.base[0], bytes: lent.planned, names: ['what the sub-block needs'], node: nodeOf(inner.instruction), facts: []});
+      if (lent.lent && lent.planned && !side) boxes.push({inner, first: inner.instruction, last: inner.instruction, offset: lent.base[0] - frame.arena.base[0], bytes: lent.planned, names: ['what the sub-block needs'], node: nodeOf(inner.instruction), facts: []});
     });
     const live = new Float64Array(state.count + 1);
     for (const box of boxes) for (let i = box.first; i <= box.last; i++) live[i] += box.bytes;
     state.live = live;
     state.peak = live.indexOf(Math.max(...live));
-    state.bytes = Math.max(frame.arena.planned, ...boxes.map(box => box.offset + box.bytes), 1);
+    state.bytes = Math.max(1, ...boxes.map(box => box.offset + box.bytes));
     say.textContent = boxes.length ? 'arena ' + bytesText(state.bytes) + ', at most ' + bytesText(live[state.peak]) + ' at once' : 'nothing of it is laid out ahead of the step';
     overview();
     paint.redraw();
@@ -83,7 +85,8 @@ function memoryView(main) {
       context.globalAlpha = 1;
       if (box === state.hovered) { context.strokeStyle = palette.text; context.lineWidth = 1.5; context.strokeRect(x0, y0, w, h); }
       if (h > 13 && w > 46) {
-        context.fillStyle = '#fff';
+        // White on what is drawn strongly, dark on what is pale.
+        context.fillStyle = document.documentElement.dataset.theme === 'dark' || box === state.hovered || (box.first <= state.peak && state.peak <= box.last) ? '#fff' : palette.text;
         context.fillText(cutText(context, box.names[box.names.length - 1], Math.round(w - 10)), Math.max(x0, p.x) + 5, y0 + h / 2);
       }
     }

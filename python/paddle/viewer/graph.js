@@ -103,12 +103,12 @@ function graphView(main) {
   function drawEdges(context, view, scale) {
     const long = 900;
     for (const edge of state.laid.edges) {
-      const a = edge.from, b = edge.to;
-      const aside = b.ax > a.ax + a.w + 40 && roleBox(a) !== roleBox(b);
-      const x0 = aside ? a.ax + a.w : a.ax + a.w / 2, y0 = aside ? a.ay + Math.min(a.h / 2, 22) : a.ay + a.h;
-      const x1 = aside ? b.ax : b.ax + b.w / 2, y1 = aside ? b.ay + Math.min(b.h / 2, 22) : b.ay;
+      const {from: a, to: b, aside, x0, y0, x1, y1} = edge;
       if (Math.max(x0, x1) < view.x0 || Math.min(x0, x1) > view.x1 || Math.max(y0, y1) < view.y0 || Math.min(y0, y1) > view.y1) continue;
       const marked = state.chosen && (a === state.chosen || b === state.chosen);
+      // A line that only passes through says nothing, and there may be thousands.
+      const begins = x0 > view.x0 && x0 < view.x1 && y0 > view.y0 && y0 < view.y1, ends = x1 > view.x0 && x1 < view.x1 && y1 > view.y0 && y1 < view.y1;
+      if (!marked && !begins && !ends) continue;
       context.strokeStyle = marked ? palette.accent : palette.edge;
       context.lineWidth = marked ? 2 : 1;
       context.globalAlpha = marked ? 1 : aside || Math.abs(y1 - y0) > long ? 0.22 : 0.75;
@@ -131,11 +131,6 @@ function graphView(main) {
       }
     }
     context.globalAlpha = 1;
-  }
-  function roleBox(item) {
-    let at = item;
-    while (at.parent && at.parent.kind !== 'root') at = at.parent;
-    return at;
   }
   function drawLeaf(context, item, scale) {
     const chosen = item === state.chosen, hit = state.marks && state.marks.has(item);

@@ -6,8 +6,22 @@ function floorOf(run, bound) {
   const speeds = machine.copies, speed = (speeds.find(([size]) => bound.bytes <= size) || speeds[speeds.length - 1])[1];
   return Math.max(bound.bytes / speed, (bound.flops || 0) / machine.flops) * 1e9;  // ns
 }
+// What an instruction took itself: without what its sub-block ran on the same thread.
+function ownTimes(run) {
+  const own = new Map(), stacks = new Map();
+  const ops = eventsOf(run).filter(e => e.kind === KINDS.op).sort((p, q) => p.start - q.start || q.ns - p.ns);
+  for (const event of ops) {
+    own.set(event, event.ns);
+    if (!stacks.has(event.thread)) stacks.set(event.thread, []);
+    const stack = stacks.get(event.thread);
+    while (stack.length && stack[stack.length - 1].start + stack[stack.length - 1].ns < event.start + event.ns) stack.pop();
+    if (stack.length) own.set(stack[stack.length - 1], own.get(stack[stack.length - 1]) - event.ns);
+    stack.push(event);
+  }
+  return own;
+}
 function kernelsOf(run) {
-  const rows = new Map(), steps = Math.max(1, run.profile.steps);
+  const rows = new Map(), steps = Math.max(1, run.profile.steps), own = ownTimes(run);
   for (const event of eventsOf(run)) {
     if (event.kind !== KINDS.op && event.kind !== KINDS.wait) continue;
     const type = event.node ? event.node.type : event.name, kernel = event.bound ? event.bound.kernels.join(', ') : event.kind === KINDS.wait ? 'all replicas together' : '';
@@ -16,7 +30,7 @@ function kernelsOf(run) {
     const row = rows.get(key), floor = floorOf(run, event.bound);
     row.of.add(event.name);
     row.calls++;
-    row.ns += event.ns;
+    row.ns += own.has(event) ? own.get(event) : event.ns;
     if (event.bound) { row.bytes += event.bound.bytes; row.flops += event.bound.flops || 0; }
     if (floor === undefined) row.known = false; else row.floor += floor;
   }
@@ -43,7 +57,6 @@ const card = (value, label) => el('div', {class: 'card'}, el('b', {}, value), el
 function kernelsView(main) {
   const run = RUNS[page.run], rows = kernelsOf(run);
   if (!rows.length) return main.append(empty('No step was timed: there are no times to share out.'));
-  // What runs inside a sub-block counts in its loop too: shares are of the time of steps.
   const steps = eventsOf(run).filter(e => e.kind === KINDS.step), whole = steps.reduce((sum, e) => sum + e.ns, 0) / Math.max(1, steps.length) || rows.reduce((sum, row) => sum + row.ns, 0);
   const floor = rows.reduce((sum, row) => sum + (row.known ? row.floor : 0), 0), most = rows[0].ns;
   const columns = [
@@ -59,7 +72,7 @@ function kernelsView(main) {
   main.append(el('div', {class: 'scroll'}, el('div', {class: 'cards'}, card(timeText(whole), 'a step, mean of ' + steps.length), card(rows.length, 'kinds of kernels'),
     machine ? card(timeText(floor), 'floor of a step') : null, machine ? card((machine.flops / 1e9).toPrecision(3) + ' Gflop/s', 'products here at best') : null,
     machine ? card((machine.copies[machine.copies.length - 1][1] / 1e9).toPrecision(3) + ' GB/s', 'memory here at best') : null),
-  el('p', {class: 'say'}, machine ? 'The floor of a kernel is what this machine needs at least: the bytes of its operands and results at the speed at which copies of that size ran here, or its multiplications and additions at the speed of a large matrix product here, whichever takes longer. Below one, operands stayed in a cache.' : ''),
+  el('p', {class: 'say'}, machine ? 'The floor of a kernel is what this machine needs at least: the bytes of its operands and results at the speed at which copies of that size ran here, or its multiplications and additions at the speed of a large matrix product here, whichever takes longer. Below one, operands stayed in a cache. A loop’s own time is without what its sub-block ran.' : ''),
   sortedTable('kernels', columns, rows, 'ns')));
   return {rows};
 }
