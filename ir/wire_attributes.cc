@@ -83,6 +83,7 @@ std::map<std::string, Attrs, std::less<>> make_table() {
                           {"scale_x", 1.0f},
                           {"scale_y", std::vector<float>{1.0f}}}});
   table["reshape2"] = quantizer;
+  table["lrn"] = joined({mkldnn, {{"is_test", false}}});
   return table;
 }
 
