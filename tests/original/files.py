@@ -4,11 +4,13 @@
     PYTHON tests/original/files.py check DIR    reads and runs what the other one wrote, and prints counts
     PYTHON tests/original/files.py write-programs DIR
     PYTHON tests/original/files.py check-programs DIR    the same for whole programs, gradients and updates included
+    python2.7 tests/original/files.py slots FILE    the slots and attributes that the original's ops have in them
 
 Both run in the original (Python 2.7) and in ours. Outputs are compared with the records. The original's files
 are also kept, in records/*.files.npz, for tests that need no original.
 """
 from __future__ import print_function
+import json
 import os
 import pickle
 import shutil
@@ -305,6 +307,29 @@ def _programs():
             yield group, name, record
 
 
+_EVERYWHERE = {'op_role', 'op_role_var', 'op_namescope', 'op_device', 'op_callstack'}
+
+
+def ops_run(name, record):
+    with _LastProgram() as last:
+        run_case(name, _parameters(record), any(key.startswith('gradient/') for key in record[0]))
+    return [op for block in last.program.blocks for op in block.ops]
+
+
+def record_slots(path):
+    """Of every type of op: inputs and outputs that are filled somewhere, attributes that are there always."""
+    found = {}
+    for _, name, record in _programs():
+        for op in ops_run(name, record):
+            inputs, outputs, attrs = found.setdefault(op.type, (set(), set(), set(op.attr_names) - _EVERYWHERE))
+            inputs.update(slot for slot in op.input_names if op.input(slot))
+            outputs.update(slot for slot in op.output_names if op.output(slot))
+            attrs.intersection_update(op.attr_names)
+    with open(path, 'w') as out:
+        for kind in sorted(found):
+            out.write(json.dumps([kind] + [sorted(part) for part in found[kind]]) + '\n')
+
+
 def write_programs(folder):
     written, failed = 0, []
     for group, name, record in _programs():
@@ -341,7 +366,8 @@ def check_programs(folder):
 
 def main(arguments):
     warnings.simplefilter('ignore')
-    commands = {'write': write, 'check': check, 'write-programs': write_programs, 'check-programs': check_programs}
+    commands = {'write': write, 'check': check, 'write-programs': write_programs, 'check-programs': check_programs,
+                'slots': record_slots}
     if len(arguments) != 2 or arguments[0] not in commands:
         sys.exit(__doc__)
     sys.exit(commands[arguments[0]](arguments[1]))
