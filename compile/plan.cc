@@ -143,10 +143,9 @@ class Planner {
 
   // A state that is only written has its last version written straight into its slot.
   int home_or_new(int value) {
-    for (auto [it, end] = exits_.equal_range(value); it != end; ++it) {
-      const size_t s = static_cast<size_t>(it->second - graph_.states.data());
-      if (it->second->entry < 0 && exits_.count(value) == 1) return state_slot_[s];
-    }
+    const auto [first, end] = exits_.equal_range(value);
+    const bool alone = first != end && std::next(first) == end;
+    if (alone && first->second->entry < 0) return state_slot_[first->second - graph_.states.data()];
     return new_slot(SlotKind::own, 0, value);
   }
 

@@ -181,6 +181,7 @@ void GradList::zero_where_run(const Op& op, const std::string& condition, const 
 }
 
 std::shared_ptr<GradList> GradList::differentiate_body(const Op& op, const ReachedBody& reached,
+                                                       const Border& border,
                                                        const std::set<std::string>& no_grad) {
   const Block& body = *op.sub_block();
   Program& program = block_.program();
@@ -206,9 +207,16 @@ std::shared_ptr<GradList> GradList::differentiate_body(const Op& op, const Reach
     }
     inner->overwrite(each);
   }
-  // What an iteration overwrites without reading it gets nothing from it.
+  // What an iteration overwrites without reading it gets nothing from it. Where nothing goes on
+  // from there, no zeros are written: written inside, the name would be another than outside for
+  // the original.
+  const bool goes_on = !border.arriving_attr.empty();
   for (const std::string& name : reached.begun) {
-    if (inner->arrives(name) || is_array(body, name)) continue;
+    const bool read = goes_on || std::any_of(border.inputs.begin(), border.inputs.end(),
+                                             [&](const Border::Input& input) {
+                                               return holds(input.inside, name);
+                                             });
+    if (!read || inner->arrives(name) || is_array(body, name)) continue;
     inner->add({{.type = "fill_zeros_like",
                  .inputs = {{"X", {name}}},
                  .outputs = {{"Out", {grad_name(name)}}}},
@@ -279,7 +287,7 @@ void GradList::differentiate_sub_block(const Op& op) {
   });
   if (!wanted) return;
 
-  const std::shared_ptr<GradList> inner = differentiate_body(op, reached, no_grad);
+  const std::shared_ptr<GradList> inner = differentiate_body(op, reached, border, no_grad);
   keep_versions_inside(op, *inner);
   OpSpec spec = sub_block_gradient(op, border, reached, no_grad, *inner);
   const ForwardNames forward(op);

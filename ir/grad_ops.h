@@ -65,6 +65,7 @@ class GradList {
   // Ops that own a sub-block (grad_block.cc).
   void differentiate_sub_block(const Op& op);
   std::shared_ptr<GradList> differentiate_body(const Op& op, const ReachedBody& reached,
+                                               const Border& border,
                                                const std::set<std::string>& no_grad);
   OpSpec sub_block_gradient(const Op& op, const Border& border, const ReachedBody& reached,
                             const std::set<std::string>& no_grad, const GradList& inner);

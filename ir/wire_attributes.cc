@@ -37,8 +37,8 @@ std::map<std::string, Attrs, std::less<>> make_table() {
         "sin",   "softplus",   "softsign",   "sqrt", "square", "tanh",  "tanh_shrink"}) {
     table[type] = either;
   }
-  for (const char* type :
-       {"data_norm", "gaussian_random", "leaky_relu", "pool3d", "softmax", "sum", "swish"}) {
+  for (const char* type : {"addmm", "data_norm", "gaussian_random", "leaky_relu", "pool3d",
+                           "softmax", "sum", "swish"}) {
     table[type] = mkldnn;
   }
   for (const char* type : {"add", "div", "floordiv", "max", "min", "mod", "mul", "pow", "sub"}) {
@@ -47,7 +47,7 @@ std::map<std::string, Attrs, std::less<>> make_table() {
   for (const char* type : {"batch_norm", "inplace_abn"}) {
     table[type] = joined({mkldnn, {{"fuse_with_relu", false}}});
   }
-  for (const char* type : {"concat", "pool2d", "transpose2"}) {
+  for (const char* type : {"concat", "pool2d", "prior_box", "transpose2"}) {
     table[type] = joined({mkldnn, quantizer});
   }
   for (const char* type : {"conv2d", "depthwise_conv2d"}) {
@@ -67,7 +67,7 @@ std::map<std::string, Attrs, std::less<>> make_table() {
   table["conv2d_transpose"] = table["depthwise_conv2d_transpose"] =
       joined({mkldnn, fused, workspace});
   table["conv3d_transpose"] = joined({mkldnn, workspace});
-  table["cos_sim"] = table["sequence_enumerate"] = at_run_time;
+  table["cos_sim"] = table["hash"] = table["sequence_enumerate"] = at_run_time;
   table["matmul"] = joined({mkldnn,
                             quantizer,
                             {{"Scale_out", 1.0f},
@@ -83,6 +83,7 @@ std::map<std::string, Attrs, std::less<>> make_table() {
                           {"scale_x", 1.0f},
                           {"scale_y", std::vector<float>{1.0f}}}});
   table["reshape2"] = quantizer;
+  table["lrn"] = joined({mkldnn, {{"is_test", false}}});
   return table;
 }
 

@@ -159,7 +159,7 @@ void register_focal_loss(Registry& ops) {
       .shape(center_shape)
       .kernel(typed_by<float, double>(
           "X", []<class T>(const KernelSite& site) { return center_loss<T>(site); }))
-      .grad({"SampleCenterDiff"})
+      .grad({"X", "SampleCenterDiff"})  // X for the original, which takes its type
       .grad_outs({"Loss"})
       .no_grad({"Label", "Centers", "CenterUpdateRate"})
       .grad_shape([](OpView& op) {

@@ -225,17 +225,18 @@ void register_bent(Registry& ops) {
               })
       .sample(between(-2, 2, {0}))
       .sample(between(-2, 2, {0}, {{"alpha", 0.4f}}));
-  grad_from_x(activation(ops, "selu", "scale * X where positive, scale * alpha * (exp(X) - 1) else",
-                         [](Body& b, Expr x) {
-                           const Expr curve = (exp(minimum(x, 0.0)) - 1.0) * b.attr<float>("alpha");
-                           return select(greater(x, 0.0), x, curve) * b.attr<float>("scale");
-                         })
-                  .attr("scale", 1.0507009873554805f, "scale of the result")
-                  .attr("alpha", 1.6732632423543772f, "how far below zero it goes"),
-              [](Body& b, Expr x, Expr g) {
-                const Expr slope = exp(minimum(x, 0.0)) * b.attr<float>("alpha");
-                return select(greater(x, 0.0), g, g * slope) * b.attr<float>("scale");
-              })
+  grad_from_out(
+      activation(ops, "selu", "scale * X where positive, scale * alpha * (exp(X) - 1) else",
+                 [](Body& b, Expr x) {
+                   const Expr curve = (exp(minimum(x, 0.0)) - 1.0) * b.attr<float>("alpha");
+                   return select(greater(x, 0.0), x, curve) * b.attr<float>("scale");
+                 })
+          .attr("scale", 1.0507009873554805f, "scale of the result")
+          .attr("alpha", 1.6732632423543772f, "how far below zero it goes"),
+      [](Body& b, Expr out, Expr g) {
+        const double scale = b.attr<float>("scale"), alpha = b.attr<float>("alpha");
+        return g * select(greater(out, 0.0), out * 0.0 + scale, out + scale * alpha);
+      })
       .sample(between(-2, 2, {0}));
   activation(ops, "hard_swish", "X * min(max(X + offset, 0), threshold) / scale",
              [](Body& b, Expr x) {

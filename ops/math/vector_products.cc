@@ -165,7 +165,7 @@ void register_dist(Registry& ops) {
                         op.set_out("Out", op.in("X").dtype, {1});
                       })
                       .body(dist_body)
-                      .grad({"X", "Y"});
+                      .grad({"X", "Y", "Out"});
   for (const float p : {2.0f, 1.0f, 3.0f, INFINITY, -INFINITY}) {
     row.sample(vectors_sample({2, 3}, {2, 3}, {{"p", p}}));
   }

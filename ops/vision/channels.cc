@@ -283,7 +283,7 @@ void register_channels(Registry& ops) {
       .attr("axis", 1, "where the channels stand")
       .shape(maxout_shape)
       .body(maxout_body)
-      .grad({"X"})
+      .grad({"X", "Out"})
       .sample([](Draw& d) {
         return OpSample{.inputs = {{"X", {d.distinct({2, 4, 2, 3})}}},
                         .attrs = {{"groups", int32_t{2}}}};

@@ -16,8 +16,9 @@ std::shared_ptr<ScopeHandle>& current_scope() {
 }
 
 std::shared_ptr<ScopeHandle> switch_scope(std::shared_ptr<ScopeHandle> scope) {
+  std::shared_ptr<ScopeHandle>& current = current_scope();  // before the engine's own is another
   swap_global_scope(&scope->get());
-  return std::exchange(current_scope(), std::move(scope));
+  return std::exchange(current, std::move(scope));
 }
 
 // Numbers that programs keep in a scope.

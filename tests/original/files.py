@@ -2,12 +2,17 @@
 
     PYTHON tests/original/files.py write DIR    writes DIR/CASE/, with the parameters of the records
     PYTHON tests/original/files.py check DIR    reads and runs what the other one wrote, and prints counts
+    PYTHON tests/original/files.py write-programs DIR
+    PYTHON tests/original/files.py check-programs DIR    the same for whole programs, gradients and updates included
+    python2.7 tests/original/files.py slots FILE    the slots and attributes that the original's ops have in them
 
 Both run in the original (Python 2.7) and in ours. Outputs are compared with the records. The original's files
 are also kept, in records/*.files.npz, for tests that need no original.
 """
 from __future__ import print_function
+import json
 import os
+import pickle
 import shutil
 import sys
 import tempfile
@@ -18,7 +23,7 @@ import paddle.fluid as fluid
 
 import groups
 import store
-from case import CASES, STEPS, Case, _array, _fresh, _set, _start
+from case import CASES, STEPS, Case, _array, _fresh, _set, _start, run_case
 
 MORE_STEPS = 3  # losses after a saved state was loaded
 
@@ -230,13 +235,142 @@ def check(folder):
     return 1 if counts['different'] else 0
 
 
+# Whole programs.
+
+class _LastProgram(object):
+    """Takes note of what an executor runs: the last program, the state before it, feeds, names and results."""
+
+    def __init__(self):
+        self.program, self.state, self.steps, self.names = None, {}, [], []
+        self._run = fluid.Executor.run
+
+    def __enter__(self):
+        def run(exe, program=None, feed=None, fetch_list=None, return_numpy=True):
+            if isinstance(program, fluid.Program) and fetch_list:
+                names = [getattr(item, 'name', item) for item in fetch_list]
+                if program is not self.program or names != self.names:
+                    self.program, self.names, self.steps = program, names, []
+                    self.state = self._state(program)
+            results = self._run(exe, program, feed=feed, fetch_list=fetch_list, return_numpy=False)
+            if isinstance(program, fluid.Program) and fetch_list:
+                self.steps.append((feed, [_array(value) for value in results]))
+            return [np.array(value) for value in results] if return_numpy else results
+        fluid.Executor.run = run
+        return self
+
+    def __exit__(self, *_):
+        fluid.Executor.run = self._run
+
+    @staticmethod
+    def _state(program):
+        scope, found = fluid.global_scope(), {}
+        for var in program.list_vars():
+            held = scope.find_var(var.name) if var.persistable and var.name not in ('feed', 'fetch') else None
+            if held is not None and held.get_tensor()._is_initialized():
+                found[var.name] = np.array(held.get_tensor())
+        return found
+
+
+def write_program(name, record, folder):
+    with _LastProgram() as last:
+        run_case(name, _parameters(record), any(key.startswith('gradient/') for key in record[0]))
+    with open(os.path.join(folder, 'program'), 'wb') as out:
+        out.write(last.program.desc.serialize_to_string())
+    steps = [({key: (value, []) if isinstance(value, np.ndarray) else _array(value) for key, value in feed.items()},
+              results) for feed, results in last.steps]
+    with open(os.path.join(folder, 'steps'), 'wb') as out:
+        pickle.dump((last.state, last.names, steps), out, 2)
+
+
+def _judge_program(folder):
+    with open(os.path.join(folder, 'program'), 'rb') as text:
+        program = fluid.Program.parse_from_string(text.read())
+    with open(os.path.join(folder, 'steps'), 'rb') as kept:
+        state, names, steps = pickle.load(kept) if str is bytes else pickle.load(kept, encoding='latin1')
+    exe, place = fluid.Executor(fluid.CPUPlace()), fluid.CPUPlace()
+    with fluid.scope_guard(fluid.Scope()):
+        for name, value in state.items():
+            fluid.global_scope().var(name).get_tensor().set(value, place)
+        for feed, results in steps:
+            feed = {key: fluid.create_lod_tensor(value, lod, place) if lod else value
+                    for key, (value, lod) in feed.items()}
+            found = [_array(value)[0] for value in exe.run(program, feed=feed, fetch_list=names, return_numpy=False)]
+            why = _off(found, [value for value, _ in results])
+            if why:
+                return 'different', why
+    return 'equal', ''
+
+
+def _programs():
+    for group, name, record in _all():
+        if not record[1]['random'] and 'py_func' not in record[1]['layers'] and group not in ('parallel', 'seeded'):
+            yield group, name, record
+
+
+_EVERYWHERE = {'op_role', 'op_role_var', 'op_namescope', 'op_device', 'op_callstack'}
+
+
+def ops_run(name, record):
+    with _LastProgram() as last:
+        run_case(name, _parameters(record), any(key.startswith('gradient/') for key in record[0]))
+    return [op for block in last.program.blocks for op in block.ops]
+
+
+def record_slots(path):
+    """Of every type of op: inputs and outputs that are filled somewhere, attributes that are there always."""
+    found = {}
+    for _, name, record in _programs():
+        for op in ops_run(name, record):
+            inputs, outputs, attrs = found.setdefault(op.type, (set(), set(), set(op.attr_names) - _EVERYWHERE))
+            inputs.update(slot for slot in op.input_names if op.input(slot))
+            outputs.update(slot for slot in op.output_names if op.output(slot))
+            attrs.intersection_update(op.attr_names)
+    with open(path, 'w') as out:
+        for kind in sorted(found):
+            out.write(json.dumps([kind] + [sorted(part) for part in found[kind]]) + '\n')
+
+
+def write_programs(folder):
+    written, failed = 0, []
+    for group, name, record in _programs():
+        to = os.path.join(folder, name)
+        os.makedirs(to)
+        try:
+            write_program(name, record, to)
+            written += 1
+        except Exception as error:
+            shutil.rmtree(to)
+            failed.append('%s/%s: %s' % (group, name, str(error).strip().splitlines()[-1]))
+    print('\n'.join(failed))
+    print('%d written, %d not' % (written, len(failed)))
+
+
+def check_programs(folder):
+    """Runs the programs in the folder, each in a process of its own."""
+    from departures import DEPARTURES
+    from record import in_child
+    counts = {}
+    for group, name, _ in _programs():
+        to = os.path.join(folder, name)
+        if not os.path.isdir(to):
+            continue
+        judged, error = in_child(_judge_program, to)
+        kind, why = judged or ('not run', error.strip().splitlines()[-1])
+        kind = 'on the departures page' if kind == 'different' and name in DEPARTURES else kind
+        counts[kind] = counts.get(kind, 0) + 1
+        if kind in ('different', 'not run'):
+            print('%s/%s: %s: %s' % (group, name, kind, why))
+    print(', '.join('%d %s' % (counts[kind], kind) for kind in sorted(counts)))
+    return 1 if counts.get('different') or counts.get('not run') else 0
+
+
 def main(arguments):
     warnings.simplefilter('ignore')
-    if len(arguments) != 2 or arguments[0] not in ('write', 'check'):
+    commands = {'write': write, 'check': check, 'write-programs': write_programs, 'check-programs': check_programs,
+                'slots': record_slots}
+    if len(arguments) != 2 or arguments[0] not in commands:
         sys.exit(__doc__)
-    if arguments[0] == 'check':
-        sys.exit(check(arguments[1]))
-    write(arguments[1])
+    sys.exit(commands[arguments[0]](arguments[1]))
 
 
 if __name__ == '__main__':

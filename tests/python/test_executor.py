@@ -131,6 +131,18 @@ def test_lod_comes_back_as_a_tensor_only(exe):
     assert result.recursive_sequence_lengths() == [[1, 2]] and (np.array(result) == 2).all()
 
 
+def test_a_guard_may_be_the_first_to_touch_a_scope():
+    """The process's own scope comes back behind it, in a process that has not used it before."""
+    script = ("import paddle.fluid as fluid\n"
+              "with fluid.scope_guard(fluid.Scope()):\n"
+              "    fluid.global_scope().var('inside')\n"
+              "fluid.layers.fc(fluid.data('x', [None, 3]), 2)\n"
+              "fluid.Executor(fluid.CPUPlace()).run(fluid.default_startup_program())\n"
+              "print(fluid.global_scope().find_var('inside'), fluid.global_scope().find_var('fc_0.w_0') is None)")
+    child = subprocess.run([sys.executable, '-c', script], stdout=subprocess.PIPE, text=True)
+    assert child.returncode == 0 and child.stdout.split() == ['None', 'False'], child
+
+
 def test_only_persistables_stay_in_the_scope(exe, fresh):
     main, startup = fresh
     x = fluid.layers.data('x', [3])
