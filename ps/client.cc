@@ -102,10 +102,10 @@ void keep_answer(Variable& answer, Variable& to) {
 
 struct Peer {
   std::mutex mutex;  // of one ask() at a time
+  Sent done;         // what it would have to be told again; the channel's thread uses it
   std::unique_ptr<PsChannel> channel;
   uint64_t sequence = 0, after = 0, last_answered = 0;  // of requests that change the server
   std::atomic<bool> met = false;
-  Sent done;                     // what it would have to be told again
   bool in_doubt = false;         // the connection has broken since: is it the process that it was?
   std::vector<PsMessage> asked;  // of this ask(): requests,
   std::vector<ServerAsk*> asks;  // ... what they came from,

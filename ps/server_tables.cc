@@ -6,6 +6,7 @@
 
 #include "core/flags.h"
 #include "core/text.h"
+#include "core/warning.h"
 #include "ps/server.h"
 
 namespace trireme {
@@ -79,6 +80,13 @@ void PsServer::find_tables() {
     table.store =
         std::make_unique<RowStore>(std::move(columns), memory, file_of(table.name, "open"));
     table_of_[index] = &(tables_[table.name] = std::move(table));
+  }
+  if (std::get<int64_t>(get_flag("table_memory")) == 0) return;
+  for (const std::string& pair : serve_.attr<std::vector<std::string>>("sparse_grad_to_param")) {
+    const std::string name = pair.substr(pair.rfind(':') + 1);
+    const Variable* value = scope_.find(name);
+    if (tables_.contains(name) || !value || value->kind() != Kind::dense) continue;
+    warn(cat("table ", name, " was loaded whole: it is in memory, whatever FLAGS_table_memory is"));
   }
 }
 

@@ -1,4 +1,4 @@
-"""Small jobs whose processes are ended at random moments: `fault_jobs.py COUNT [SEED]`.
+"""Small jobs whose processes are ended at random moments: `fault_jobs.py COUNT [SEED [servers|ranks]]`.
 
 Every update takes exactly 1 from the one parameter, so each trainer knows after each step what it must have
 received: an update that was lost or applied twice shows at once. A job ends by itself, inside its limit,
@@ -119,10 +119,10 @@ def wait(pids, until):
     return codes
 
 
-def plan(draw):
+def plan(draw, kind):
     """(kind, [(role, what it runs)], endpoints) of a job."""
     where = tempfile.mkdtemp(prefix='fault_jobs')
-    if draw.random() < 0.4:
+    if (draw.random() < 0.4 and kind != 'servers') or kind == 'ranks':
         count = draw.choice([2, 3])
         ranks = free_ports(count)
         return 'ranks', [(f'rank {i}', lambda i=i: rank_of(i, ranks, where)) for i in range(count)], ranks, where
@@ -171,10 +171,10 @@ def run_refused(roles, endpoints, where, seed):
     return 'found a port taken, and named it'
 
 
-def run_one(seed):
+def run_one(seed, kind=None):
     """One job; an AssertionError says what was not as it must be."""
     draw = random.Random(seed)
-    kind, roles, endpoints, where = plan(draw)
+    kind, roles, endpoints, where = plan(draw, kind)
     settings = {'FLAGS_rpc_deadline': 3000, 'FLAGS_heartbeat_limit': 3, 'FLAGS_drop_answers': '',
                 'FLAGS_server_snapshot': '', 'FLAGS_server_return_limit': 10}
     if draw.random() < 0.3:
@@ -258,11 +258,11 @@ def check_left(endpoints, where, what, victim):
     os.rmdir(where)
 
 
-def main(count, seed):
-    outcomes = collections.Counter(run_one(seed + i) for i in range(count))
+def main(count, seed, kind=None):
+    outcomes = collections.Counter(run_one(seed + i, kind) for i in range(count))
     fluid.set_flags({'FLAGS_drop_answers': '', 'FLAGS_server_snapshot': ''})
     print(f'{count} jobs: ' + ', '.join(f'{number} {outcome}' for outcome, number in sorted(outcomes.items())))
 
 
 if __name__ == '__main__':
-    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(10 ** 6))
+    main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(10 ** 6), *sys.argv[3:])

@@ -38,6 +38,9 @@ def build(mode):
         fluid.optimizer.SGD(0.02).minimize(loss)
     elif mode == 'adam_table':
         fluid.optimizer.Adam(0.02).minimize(loss)
+    elif mode.startswith('decay'):
+        rate = fluid.layers.exponential_decay(0.02, 2, 0.5)
+        fluid.optimizer.Adam(rate).minimize(loss)
     elif mode.endswith('table'):
         fluid.optimizer.Adagrad(0.05).minimize(loss)
     else:
@@ -91,13 +94,15 @@ def main():
     if role == 'server':
         program, startup = t.get_pserver_programs(servers.split(',')[index])
         exe.run(startup)
+        if os.environ.get('LOAD_FROM'):
+            fluid.io.load_persistables(exe, os.environ['LOAD_FROM'], program)
         exe.run(program)
         print(json.dumps({'served': index}), flush=True)
         return
     program = t.get_trainer_program()
     exe.run(fluid.default_startup_program())
     losses = []
-    for step in range(steps):
+    for step in range(int(os.environ.get('FIRST_STEP', 0)), steps):
         if step == ends_at:
             end_by(os.environ['END_BY'])
             if os.environ['END_BY'] == 'leave':
