@@ -21,16 +21,21 @@ std::shared_ptr<Ring> find_ring(const Scope& scope, const std::string& name) {
       .fix("run the startup program that the transpiler was given, in the same scope, first");
 }
 
+// Pauses grow with the time that has passed: what is asked too late is a small part of the whole.
 void run_collective(Ticket& ticket, const Exchanged& what) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::microseconds kShortest{20}, kLongest{1000};
+  constexpr int kPart = 64;
   ticket.start(what);
-  auto next_poll = Clock::now() + std::chrono::milliseconds(100);
-  for (auto pause = kShortest; !ticket.done(); pause = std::min(pause * 2, kLongest)) {
-    std::this_thread::sleep_for(pause);
-    if (Clock::now() < next_poll) continue;
+  const auto began = Clock::now();
+  auto next_poll = began + std::chrono::milliseconds(100);
+  while (!ticket.done()) {
+    const auto now = Clock::now();
+    std::this_thread::sleep_for(
+        std::clamp<Clock::duration>((now - began) / kPart, kShortest, kLongest));
+    if (now < next_poll) continue;
     poll_caller();
-    next_poll = Clock::now() + std::chrono::milliseconds(100);
+    next_poll = now + std::chrono::milliseconds(100);
   }
 }
 
