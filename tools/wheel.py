@@ -105,14 +105,16 @@ def licences(taken, folder):
     os.makedirs(folder)
     for name in ('LICENSE', 'NOTICE'):
         shutil.copy(os.path.join(ROOT, name), folder)
+    # A file in /lib is one in /usr/lib to the list of packages, or the other way about: both are asked for.
+    others = [path[len('/usr'):] if path.startswith('/usr/lib') else '/usr' + path for path in taken]
+    said = subprocess.run(['dpkg', '-S', *taken, *others], capture_output=True, text=True).stdout
+    owners = {line.rpartition(': ')[2].removeprefix('/usr'): line.partition(':')[0] for line in said.splitlines()}
     packages = {}
     for path in taken:
-        # A file in /lib is one in /usr/lib to the list of packages, or the other way about.
-        other = path[len('/usr'):] if path.startswith('/usr/lib') else '/usr' + path
-        asked = subprocess.run(['dpkg', '-S', path, other], capture_output=True, text=True)
-        if not asked.stdout:
+        package = owners.get(path.removeprefix('/usr'))
+        if package is None:
             raise SystemExit(f'no Debian package says that {path} is its file: its licence is not known')
-        packages.setdefault(asked.stdout.split(':')[0], []).append(os.path.basename(path))
+        packages.setdefault(package, []).append(os.path.basename(path))
     for package, files in sorted(packages.items()):
         with open(f'/usr/share/doc/{package}/copyright') as file:
             text = file.read()

@@ -1,4 +1,4 @@
-"""paddle.distribution: what simple functions of variables give: Normal, Uniform, Categorical."""
+"""paddle.distribution: what functions of variables give; transforms, and what needs the gamma function, are not built."""
 import math
 
 import _trireme as _C
@@ -9,7 +9,10 @@ from ._style import static_style
 from .tensor.random import normal_like as _normal_like
 from .tensor.random import uniform_like as _uniform_like
 
-__all__ = ['Distribution', 'Normal', 'Uniform', 'Categorical', 'kl_divergence']
+__all__ = ['Distribution', 'Normal', 'Uniform', 'Categorical', 'Bernoulli', 'Geometric', 'Laplace', 'Gumbel', 'Cauchy',
+           'LogNormal', 'kl_divergence']
+
+_EULER = 0.57721566490153286  # the mean of Gumbel's distribution around 0
 
 
 def _variable(value):
@@ -164,14 +167,244 @@ class Categorical(Distribution):
         return _t.log(self.probs(value))
 
 
+class _Around(_OfTwo):
+    """Distributions of a place and a width."""
+
+    @static_style
+    def __init__(self, loc, scale, name=None):
+        self.loc, self.scale = _variable(loc), _variable(scale)
+        self._first, self._second = self.loc, self.scale
+        self._of_numbers = isinstance(loc, (int, float)) and isinstance(scale, (int, float))
+
+    stddev = property(lambda self: _t.sqrt(self.variance))
+
+    def _apart(self, value):
+        return _t.divide(_t.subtract(value, self.loc), self.scale)
+
+    def _wide(self):
+        """scale in the shape of both."""
+        return _t.add(self.scale, _t.zeros_like(self.loc))
+
+    @staticmethod
+    def _standard(like):
+        """Draws around 0 with width 1."""
+        raise NotImplementedError
+
+    @static_style
+    def rsample(self, shape=()):
+        """Draws through which gradients flow."""
+        loc, scale = self._spread(shape)
+        return _t.add(loc, _t.multiply(self._standard(scale), scale))
+
+    def sample(self, shape=()):
+        """Draws of this shape, and behind it that of the parameters."""
+        out = self.rsample(shape)
+        out.stop_gradient = True
+        return out
+
+
+def _between(like):
+    """Numbers between 0 and 1, neither included: their logarithms are finite."""
+    return _t.clip(_uniform_like(like), 1e-7, 1 - 1e-7)
+
+
+class Laplace(_Around):
+    """Numbers around loc whose distances fall off as e^(-distance / scale)."""
+
+    mean = property(lambda self: self.loc)
+    variance = property(lambda self: _t.scale(_t.square(self._wide()), 2.0))
+
+    @staticmethod
+    def _standard(like):
+        turn = _t.scale(_between(like), 2.0, -1.0)
+        return _t.multiply(_t.scale(_t.sign(turn), -1.0), _t.log(_t.scale(_t.abs(turn), -1.0, 1.0 + 1e-7)))
+
+    @static_style
+    def entropy(self):
+        return _t.scale(_t.log(_t.scale(self._wide(), 2.0)), 1.0, 1.0)
+
+    @static_style
+    def log_prob(self, value):
+        return _t.scale(_t.add(_t.abs(self._apart(value)), _t.log(_t.scale(self.scale, 2.0))), -1.0)
+
+    @static_style
+    def cdf(self, value):
+        """The share of draws that are at most value."""
+        apart = self._apart(value)
+        below = _t.scale(_t.subtract(_t.exp(_t.scale(_t.abs(apart), -1.0)), _t.ones_like(apart)), 0.5)
+        return _t.scale(_t.multiply(_t.sign(apart), below), -1.0, 0.5)
+
+    @static_style
+    def kl_divergence(self, other):
+        ratio = _t.divide(self.scale, other.scale)
+        apart = _t.abs(_t.subtract(self.loc, other.loc))
+        near = _t.multiply(ratio, _t.exp(_t.scale(_t.divide(apart, self.scale), -1.0)))
+        return _t.scale(_t.subtract(_t.add(near, _t.divide(apart, other.scale)), _t.log(ratio)), 1.0, -1.0)
+
+
+class Gumbel(_Around):
+    """The largest of many: numbers around loc, wider above it."""
+
+    mean = property(lambda self: _t.add(self.loc, _t.scale(self._wide(), _EULER)))
+    variance = property(lambda self: _t.scale(_t.square(self._wide()), math.pi ** 2 / 6))
+
+    @staticmethod
+    def _standard(like):
+        return _t.scale(_t.log(_t.scale(_t.log(_between(like)), -1.0)), -1.0)
+
+    @static_style
+    def entropy(self):
+        return _t.scale(_t.log(self._wide()), 1.0, 1.0 + _EULER)
+
+    @static_style
+    def log_prob(self, value):
+        apart = self._apart(value)
+        return _t.scale(_t.add(_t.add(apart, _t.exp(_t.scale(apart, -1.0))), _t.log(self.scale)), -1.0)
+
+    @static_style
+    def cdf(self, value):
+        """The share of draws that are at most value."""
+        return _t.exp(_t.scale(_t.exp(_t.scale(self._apart(value), -1.0)), -1.0))
+
+
+class Cauchy(_Around):
+    """Numbers around loc, so far apart that they have no mean."""
+
+    @property
+    def mean(self):
+        raise ValueError('a Cauchy distribution has no mean')
+
+    @property
+    def variance(self):
+        raise ValueError('a Cauchy distribution has no variance')
+
+    @staticmethod
+    def _standard(like):
+        return _t.tan(_t.scale(_between(like), math.pi, -math.pi / 2))
+
+    @static_style
+    def entropy(self):
+        return _t.scale(_t.log(self._wide()), 1.0, math.log(4 * math.pi))
+
+    @static_style
+    def log_prob(self, value):
+        far = _t.log1p(_t.square(self._apart(value)))
+        return _t.scale(_t.add(far, _t.log(self.scale)), -1.0, -math.log(math.pi))
+
+    @static_style
+    def cdf(self, value):
+        """The share of draws that are at most value."""
+        return _t.scale(_t.atan(self._apart(value)), 1 / math.pi, 0.5)
+
+
+class LogNormal(Normal):
+    """Numbers whose logarithms lie around loc with deviation scale."""
+
+    mean = property(lambda self: _t.exp(_t.add(self.loc, _t.scale(_t.square(self.scale), 0.5))))
+
+    @property
+    def variance(self):
+        square = _t.square(self.scale)
+        return _t.multiply(_t.expm1(square), _t.exp(_t.add(_t.scale(self.loc, 2.0), square)))
+
+    @static_style
+    def rsample(self, shape=()):
+        """Draws through which gradients flow."""
+        return _t.exp(super().rsample(shape))
+
+    @static_style
+    def entropy(self):
+        return _t.add(super().entropy(), self.loc)
+
+    @static_style
+    def log_prob(self, value):
+        logarithm = _t.log(value)
+        return _t.subtract(super().log_prob(logarithm), logarithm)
+
+
+class _OfShares(Distribution):
+    """Distributions of one probability."""
+
+    @static_style
+    def __init__(self, probs, name=None):
+        # As far from 0 and 1 as float32 tells apart: logarithms stay finite.
+        self.probs = _t.clip(_variable(probs), 1.2e-7, 1 - 1.2e-7)
+        self._of_numbers = isinstance(probs, (int, float))
+
+    stddev = property(lambda self: _t.sqrt(self.variance))
+
+    def _spread(self, shape):
+        behind = [] if self._of_numbers else list(self.probs.shape)
+        return _t.expand(self.probs, list(shape) + behind) if shape else self.probs
+
+    def prob(self, value):
+        return _t.exp(self.log_prob(value))
+
+    def sample(self, shape=()):
+        """Draws of this shape, and behind it that of the probabilities."""
+        out = self._drawn(self._spread(shape))
+        out.stop_gradient = True
+        return out
+
+
+class Bernoulli(_OfShares):
+    """1 with the probability probs, else 0."""
+
+    mean = property(lambda self: self.probs)
+    variance = property(lambda self: _t.multiply(self.probs, _t.scale(self.probs, -1.0, 1.0)))
+
+    @static_style
+    def _drawn(self, shares):
+        return _t.cast(_t.less_than(_uniform_like(shares), shares), 'float32')
+
+    @static_style
+    def log_prob(self, value):
+        right = _t.multiply(value, _t.log(self.probs))
+        return _t.add(right, _t.multiply(_t.scale(value, -1.0, 1.0), _t.log1p(_t.scale(self.probs, -1.0))))
+
+    @static_style
+    def entropy(self):
+        return _t.scale(self.log_prob(self.probs), -1.0)
+
+    @static_style
+    def kl_divergence(self, other):
+        return _t.subtract(_t.scale(other.log_prob(self.probs), -1.0), self.entropy())
+
+
+class Geometric(_OfShares):
+    """How many failures come before the first success, which has the probability probs."""
+
+    mean = property(lambda self: _t.scale(_t.reciprocal(self.probs), 1.0, -1.0))
+    variance = property(lambda self: _t.divide(self.mean, self.probs))
+
+    @static_style
+    def _drawn(self, shares):
+        return _t.floor(_t.divide(_t.log(_between(shares)), _t.log1p(_t.scale(shares, -1.0))))
+
+    @static_style
+    def log_prob(self, value):
+        return _t.add(_t.multiply(value, _t.log1p(_t.scale(self.probs, -1.0))), _t.log(self.probs))
+
+    pmf = Distribution.prob
+    log_pmf = log_prob
+
+    @static_style
+    def entropy(self):
+        failures = _t.multiply(self.mean, _t.log1p(_t.scale(self.probs, -1.0)))
+        return _t.scale(_t.add(failures, _t.log(self.probs)), -1.0)
+
+    @static_style
+    def kl_divergence(self, other):
+        return _t.subtract(_t.scale(other.log_prob(self.mean), -1.0), self.entropy())
+
+
 def kl_divergence(p, q):
     """How far q is from p, for two distributions of one kind."""
     return p.kl_divergence(q)
 
 
-for _name in ('AbsTransform', 'AffineTransform', 'Bernoulli', 'Beta', 'Cauchy', 'ChainTransform', 'Dirichlet',
-              'ExpTransform', 'ExponentialFamily', 'Geometric', 'Gumbel', 'Independent', 'IndependentTransform', 'Laplace',
-              'LogNormal', 'Multinomial', 'PowerTransform', 'ReshapeTransform', 'SigmoidTransform', 'SoftmaxTransform',
-              'StackTransform', 'StickBreakingTransform', 'TanhTransform', 'Transform', 'TransformedDistribution',
-              'register_kl'):
-    globals()[_name] = _not_here(f'distribution.{_name}', 'Normal, Uniform and Categorical are there')
+for _name in ('AbsTransform', 'AffineTransform', 'Beta', 'ChainTransform', 'Dirichlet', 'ExpTransform', 'ExponentialFamily',
+              'Independent', 'IndependentTransform', 'Multinomial', 'PowerTransform', 'ReshapeTransform', 'SigmoidTransform',
+              'SoftmaxTransform', 'StackTransform', 'StickBreakingTransform', 'TanhTransform', 'Transform',
+              'TransformedDistribution', 'register_kl'):
+    globals()[_name] = _not_here(f'distribution.{_name}', 'compose it of functions of variables')
