@@ -34,7 +34,7 @@ help:
 	@echo "make test SANITIZE=1  the C++ tests under the address and undefined-behaviour sanitizers"
 	@echo "make faults           200 jobs that lose a process at a random moment (half an hour)"
 	@echo "make bench            run the benchmark programs (two hours with all peers)"
-	@echo "make bench QUICK=1    their main table, one process a side (some 7 minutes)"
+	@echo "make bench QUICK=1    their main tables, one process a side (some 10 minutes)"
 	@echo "make docs             write docs/ops.md, docs/flags.md and docs/rooms.svg from the code"
 	@echo "make counts           count what works, for README.md and docs/names.md"
 	@echo "make lint             check format, names, the order of the rooms, first lines, long functions"
@@ -79,7 +79,7 @@ faults: build
 
 bench: build
 	cmake --build --preset $(PRESET) --parallel $(JOBS) --target bench
-	@set -e; for program in $(if $(QUICK),bench/compare.py,bench/*.py); do \
+	@set -e; for program in $(if $(QUICK),bench/compare.py bench/inference.py,bench/*.py); do \
 	  echo "== $$program"; $(VENV_PYTHON) "$$program" $(if $(QUICK),--quick); \
 	done
 
