@@ -36,7 +36,7 @@ help:
 	@echo "make certificates     certifies every example (two minutes)"
 	@echo "make faults           200 jobs that lose a process at a random moment (half an hour)"
 	@echo "make bench            run the benchmark programs (two hours with all peers)"
-	@echo "make bench QUICK=1    their main table, one process a side (some 7 minutes)"
+	@echo "make bench QUICK=1    their main tables, one process a side (some 10 minutes)"
 	@echo "make wheel            a wheel in dist/ that brings along the libraries it links"
 	@echo "make docs             write docs/ops.md, docs/flags.md and docs/rooms.svg from the code"
 	@echo "make counts           count what works, for README.md and docs/names.md"
@@ -92,7 +92,7 @@ faults: build
 
 bench: build
 	cmake --build --preset $(PRESET) --parallel $(JOBS) --target bench
-	@set -e; for program in $(if $(QUICK),bench/compare.py,$(filter-out bench/before.py,$(wildcard bench/*.py))); do \
+	@set -e; for program in $(if $(QUICK),bench/compare.py bench/inference.py,$(filter-out bench/before.py,$(wildcard bench/*.py))); do \
 	  echo "== $$program"; $(VENV_PYTHON) "$$program" $(if $(QUICK),--quick); \
 	done
 

@@ -95,11 +95,12 @@ def find_missing(args):
 
 def main():
     parser = arguments(__doc__, ROWS, passes=3, reps=3, secs=0.5)
-    parser.add_argument('--quick', action='store_true', help='one pass of each side, no torch.compile')
-    parser.add_argument('--callers', type=int, nargs='*', default=[1, 2])
+    parser.add_argument('--quick', action='store_true', help='one pass of each side, one caller, no torch.compile')
+    parser.add_argument('--callers', type=int, nargs='*', help='how many call at once; 1 and 2')
     args = parse(parser)
     if args.quick:
         args.passes, args.reps, args.secs = 1, 3, 0.2
+    args.callers = args.callers or ([1] if args.quick else [1, 2])
     missing = find_missing(args)
     print_machine(args, [], list(missing.values()))
     rows = []

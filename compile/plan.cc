@@ -63,6 +63,9 @@ class Planner {
   // Of a graph whose states stay: values that follow from them alone. Nothing writes over them.
   void find_what_is_kept() {
     is_kept_.assign(graph_.values.size(), false);
+    graph_.states_stay &=
+        std::all_of(graph_.states.begin(), graph_.states.end(),
+                    [](const auto& state) { return state.exit < 0 || state.exit == state.entry; });
     if (!graph_.states_stay || region_) return;
     for (const auto& state : graph_.states) {
       if (state.entry >= 0) is_kept_[state.entry] = true;

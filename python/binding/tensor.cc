@@ -87,6 +87,7 @@ void bind_tensor(py::module_& m) {
           "set",
           [](TensorHandle& t, const py::object& array, const py::object& place, bool zero_copy) {
             set_from_array(t.get(), array, place_or(place, t.get().place()), zero_copy);
+            t.get();  // a run beside this one may have read half of it: the scope counts once more
           },
           py::arg("array"), py::arg("place") = none, py::arg("zero_copy") = false)
       .def("shape", [](TensorHandle& t) { return t.get().shape().to_vector(); })

@@ -162,6 +162,17 @@ TEST(StatesStay, ARunThatTrainsInTheSameScopeIsSeen) {
   }
 }
 
+TEST(StatesStay, WithoutThePassStatisticsAreWrittenAndNothingIsKept) {
+  SavedNet net(16);
+  const Feeds feeds = net.fed(2);
+  const Tensor found =
+      net.executor.run_one(*net.model.program, feeds, net.model.targets[0],
+                           {.scope = &net.loaded, .passes_off = {"fold_for_inference"}});
+  EXPECT_LT(off(found, net.expected(feeds, net.loaded)), 2e-5);
+  const std::string report = net.executor.report(*net.model.program);
+  EXPECT_EQ(report.find("kept until these change"), report.npos) << report;
+}
+
 TEST(StatesStay, TheReportSaysWhatIsKept) {
   SavedNet net(16);
   net.predict(net.fed(1));
