@@ -172,7 +172,7 @@ def test_cond_wrong_uses():
         layers.cond(x > 1.0, lambda: x, lambda: None)
     with pytest.raises(ValueError, match='must return alike'):
         layers.cond(x > 1.0, lambda: [x, [x]], lambda: [x, x])
-    with pytest.raises(TypeError, match='float32 from true_fn and int64 from false_fn'):
+    with pytest.warns(UserWarning, match='float32 from true_fn and int64 from false_fn: both are turned into float32'):
         layers.cond(x > 1.0, lambda: x, lambda: number(1))
     with pytest.raises(TypeError, match='returned a int'):
         layers.cond(x > 1.0, lambda: 3, lambda: 4)
