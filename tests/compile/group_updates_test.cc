@@ -257,7 +257,7 @@ TEST(GroupUpdates, AProfileNamesTheOps) {
   exe.run(*net.startup, {}, {}, {.scope = &scope});
   start_profiling();
   exe.run(*net.main, net.feeds, {}, {.scope = &scope});
-  const auto events = stop_profiling();
+  const auto events = events_by_op(stop_profiling());
   EXPECT_EQ(std::count_if(events.begin(), events.end(),
                           [](const auto& event) { return event.op == "momentum"; }),
             2);
