@@ -74,7 +74,7 @@ void bind_profiler(py::module_& m) {
       py::arg("program"), py::arg("executor"), py::arg("process"), py::arg("events"),
       py::arg("machine"));
   m.def(
-      "report_of",
+      "report_of_compiled",
       [](const CompiledProgram& program, const Executor& executor, const std::string& process,
          const Events& events, const std::string& machine) {
         return program.json(executor, parts_of(process, events, machine));

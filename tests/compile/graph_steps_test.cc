@@ -9,8 +9,8 @@
 namespace trireme {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // x -> neg -> neg -> add with x.
 Graph chain() {

@@ -19,8 +19,11 @@ def report(program, executor, events=None, process='', curves=None):
     holds. events are _C.ProfileEvents of timed steps."""
     events = events if events is not None else _C.ProfileEvents()
     speeds = machine.speeds('cpu' if executor.place.is_cpu_place() else 'gpu') if len(events) else 'null'
-    engine = program._engine if isinstance(program, CompiledProgram) else program
-    text = _C.report_of(engine, getattr(executor, '_engine', executor), process, events, speeds)
+    given = getattr(executor, '_engine', executor), process, events, speeds
+    if isinstance(program, CompiledProgram):
+        text = _C.report_of_compiled(program._engine, *given)
+    else:
+        text = _C.report_of(program, *given)
     return _with(text, 'curves', curves) if curves else text
 
 
