@@ -137,6 +137,7 @@ def deploy(folder, feeds, fetches, exe, program, feed, wanted):
         model, names, outs = fluid.io.load_inference_model(folder, exe)
         found = exe.run(model, feed={name: feed[name] for name in names}, fetch_list=outs, return_numpy=False)
     for this, that in zip(found, wanted):
-        assert np.array_equal(np.array(this), np.array(that))
+        # Where batch_norm has become part of a convolution, numbers are rounded otherwise.
+        assert np.allclose(np.array(this), np.array(that), rtol=1e-4, atol=1e-4)
     print('the loaded model answers as the trained one')
     return found

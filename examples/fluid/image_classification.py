@@ -118,7 +118,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         trained = train(net, folder, training, (pictures, labels), args.seed)
         guess = predict(folder, pictures)
-    assert np.array_equal(guess, trained)
+    # Its batch_norm has become part of the convolutions, which rounds otherwise.
+    assert np.allclose(guess, trained, atol=1e-5)
     print('the loaded model answers as the trained one')
     surest = guess.max(axis=1).argmax()
     print('surest of all: a %d, with probability %.4f' % (guess[surest].argmax(), guess[surest].max()))

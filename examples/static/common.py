@@ -36,6 +36,7 @@ def deploy(folder, feeds, output, exe, arrays, wanted):
     prefix = os.path.join(folder, 'deployed', 'model')
     paddle.static.save_inference_model(prefix, feeds, [output], exe)
     found = predict(prefix, arrays)
-    assert np.array_equal(found, wanted)
+    # Where batch_norm has become part of a convolution, numbers are rounded otherwise.
+    assert np.allclose(found, wanted, atol=1e-5)
     print('the loaded model answers as the trained one')
     return found

@@ -28,8 +28,9 @@ TEST(Json, KeepsUtf8AndReplacesWhatIsNone) {
   JsonWriter out;
   const std::string bad = std::string("\xff") + "a\xc3" + "\xed\xa0\x80" + "\xc0\xaf";
   out.array().value("\xc3\xa9\xf0\x9f\x9a\xa3").value(bad).end_array();
-  EXPECT_EQ(out.text(), "[\"\xc3\xa9\xf0\x9f\x9a\xa3\",\"\\ufffda\\ufffd\\ufffd\\ufffd\\ufffd"
-                        "\\ufffd\\ufffd\"]");
+  EXPECT_EQ(out.text(),
+            "[\"\xc3\xa9\xf0\x9f\x9a\xa3\",\"\\ufffda\\ufffd\\ufffd\\ufffd\\ufffd"
+            "\\ufffd\\ufffd\"]");
 }
 
 TEST(Json, HasNoNumberForWhatIsNone) {

@@ -48,7 +48,7 @@ def _counts():
     lines = []
     module = sys.modules.get('test_hostgpu')
     if module is not None and module.equal:
-        lines.append(f'hostgpu: {len(module.equal)} of {len(module.CASES)} ways to run the '
+        lines.append(f'hostgpu: {len(module.equal)} of {len(module.RUNS)} ways to run the '
                      'examples say what they say on the CPU')
     module = sys.modules.get('test_transpiled_programs')
     if module is not None and module.counts:

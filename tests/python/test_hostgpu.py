@@ -6,21 +6,26 @@ import sys
 import pytest
 
 import _trireme
-from test_examples import CASES, FLUID
+from test_examples import CASES
 
 BUILD = os.path.dirname(os.path.dirname(os.path.abspath(_trireme.__file__)))
 HOSTGPU = os.path.join(BUILD, 'tests', 'libhostgpu.so')
 
 # A script that asks for CPUPlace gets the place of the first GPU, which the library serves.
 ON_GPU = """
-import runpy, sys
+import os, runpy, sys
+import paddle
 import paddle.fluid as fluid
-fluid.CPUPlace = lambda: fluid.CUDAPlace(0)
+paddle.CPUPlace = fluid.CPUPlace = lambda: fluid.CUDAPlace(0)
 sys.argv = sys.argv[1:]
-sys.path.insert(0, {folder!r})
+sys.path.insert(0, os.path.dirname(sys.argv[0]))
 runpy.run_path(sys.argv[0], run_name='__main__')
-""".format(folder=FLUID)
+"""
 
+
+# Their samplers of boxes draw anew in every run, as the original's do: no two runs say the same.
+DRAWN_ANEW = {'faster_rcnn.py', 'mask_rcnn.py'}
+RUNS = [case[:2] for case in CASES if os.path.basename(case[0]) not in DRAWN_ANEW]
 
 equal = []  # the runs that said the same on both
 
@@ -33,12 +38,12 @@ def said(command, folder, **environment):
     return done.stdout
 
 
-@pytest.mark.parametrize('program, way', [case[:2] for case in CASES],
-                         ids=[f'{program} {way}'.strip() for program, way, *_ in CASES])
+@pytest.mark.parametrize('program, way', RUNS,
+                         ids=[f'{os.path.basename(program)} {way}'.strip() for program, way in RUNS])
 def test_an_example_says_what_it_says_on_the_cpu(program, way, tmp_path):
     if not os.path.exists(HOSTGPU):
         pytest.skip('the C++ tests are not built')
-    script = [os.path.join(FLUID, program), *([way] if way else []), '--seed', '3']
+    script = [program, *([way] if way else []), '--seed', '3']
     on_gpu = said(['-c', ON_GPU, *script], tmp_path / 'gpu', FLAGS_gpu_library=HOSTGPU)
     assert on_gpu == said(script, tmp_path / 'cpu')
     equal.append((program, way))

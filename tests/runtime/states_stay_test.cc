@@ -125,7 +125,7 @@ TEST(StatesStay, AParameterThatChangesIsSeen) {
     const Tensor before = net.predict(feeds);
     const std::string name = net.parameter(type, slot);
     Tensor& held = net.loaded.find(name)->tensor();
-    for (int64_t i = 0; i < held.numel(); ++i) held.data<float>()[i] += 0.5f;
+    for (int64_t i = 0; i < held.numel(); ++i) held.data<float>()[i] += 0.05f;
     const Tensor after = net.predict(feeds);
     EXPECT_GT(off(after, before), 1e-4) << name;
     EXPECT_LT(off(after, net.expected(feeds, net.loaded)), 2e-5) << name;
