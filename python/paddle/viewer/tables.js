@@ -2,7 +2,7 @@
 'use strict';
 function floorOf(run, bound) {
   const machine = run.machine;
-  if (!machine || !bound) return undefined;
+  if (!machine || !bound || (bound.peers || []).length) return undefined;  // others answer when they can
   const speeds = machine.copies, speed = (speeds.find(([size]) => bound.bytes <= size) || speeds[speeds.length - 1])[1];
   return Math.max(bound.bytes / speed, (bound.flops || 0) / machine.flops) * 1e9;  // ns
 }
