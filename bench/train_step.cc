@@ -1,9 +1,10 @@
 // How long one training step takes: build, warm up, then repeats of many steps. One JSON line.
 //
 // train_step NAME [--threads N] [--places N] [--batches N] [--shards N] [--reps N] [--secs S]
-//            [--off PASS]... [--gpu] [--profile] [--binding] [--explain]
+//            [--off PASS]... [--gpu] [--there] [--amp TYPE] [--profile] [--binding] [--explain]
 // A step takes --batches batches of the workload, one per place unless told otherwise; --shards is
-// BuildStrategy.virtual_shards.
+// BuildStrategy.virtual_shards. --there: batches lie on the GPU before the steps begin. --amp: the
+// optimizer is decorated for float16 or bfloat16.
 #include <sched.h>
 #include <sys/resource.h>
 
@@ -110,7 +111,8 @@ struct Request {
   std::string name = "toy";
   int reps = 9;
   double secs = 1;
-  bool profile = false, binding_only = false, explain = false, gpu = false;
+  bool profile = false, binding_only = false, explain = false, gpu = false, there = false;
+  std::optional<DType> half;
   int places = 1, batches = 0;
   BuildStrategy strategy;
   RunOptions options{.threads = num_threads()};
@@ -135,6 +137,10 @@ Request request_of(int count, char** words) {
       asked.profile = true;
     else if (word == "--gpu")
       asked.gpu = true;
+    else if (word == "--there")
+      asked.there = true;
+    else if (word == "--amp")
+      asked.half = std::string_view(value()) == "float16" ? DType::float16 : DType::bfloat16;
     else if (word == "--explain")
       asked.explain = true;
     else if (word == "--binding")
@@ -168,11 +174,14 @@ int run(int count, char** words) {
   const RunOptions& options = asked.options;
   read_flags_from_environment();
   default_startup_program().set_seed(1);
-  bench::Workload work = bench::workload(asked.name);
+  bench::Workload work = bench::workload(asked.name, asked.half);
   Var& loss = work.build();
   Executor exe(asked.gpu ? cuda_place(0) : cpu_place());
   exe.run(default_startup_program());
-  const Feeds batch = repeated(work.feeds, asked.batches);
+  Feeds batch = repeated(work.feeds, asked.batches);
+  if (asked.there) {
+    for (auto& [name, tensor] : batch) tensor = tensor.to(cuda_place(0));
+  }
   CompiledProgram parallel(default_main_program().shared_from_this());
   const bool on_places = asked.places > 1 || asked.strategy.virtual_shards > 0;
   if (on_places) {

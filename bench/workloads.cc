@@ -8,10 +8,26 @@
 #include "core/random.h"
 #include "core/text.h"
 #include "layers/layers.h"
+#include "layers/mixed_precision.h"
 #include "layers/optimizer.h"
 
 namespace trireme::bench {
 namespace {
+
+std::optional<DType> half;  // what the nets compute in where they can; none: float32
+
+void minimise(std::shared_ptr<Optimizer> optimizer, Var& loss) {
+  if (!half) {
+    optimizer->minimize(loss);
+    return;
+  }
+  const bool scales = *half == DType::float16;  // bfloat16 has the range of float32
+  mixed_precision::OptimizerWithMixedPrecision(std::move(optimizer),
+                                               {.init_loss_scaling = scales ? 32768.0 : 1.0,
+                                                .use_dynamic_loss_scaling = scales,
+                                                .half = *half})
+      .minimize(loss);
+}
 
 Tensor noise(const Shape& shape, uint64_t stream) {
   const Philox random(3, stream);
@@ -42,7 +58,7 @@ Workload toy() {
           [&]() -> Var& {
             Var& x = layers::data("x", {1});
             Var& loss = layers::mean(layers::fc(x, {.size = 10}));
-            optimizer::Sgd(0.01).minimize(loss);
+            minimise(std::make_shared<optimizer::Sgd>(0.01), loss);
             return loss;
           },
           {{"x", noise({10, 1}, 0)}}};
@@ -54,7 +70,7 @@ Workload fit_a_line() {
             Var& x = layers::data("x", {13});
             Var& y = layers::data("y", {1});
             Var& loss = layers::mean(layers::square_error_cost(layers::fc(x, {.size = 1}), y));
-            optimizer::Sgd(0.01).minimize(loss);
+            minimise(std::make_shared<optimizer::Sgd>(0.01), loss);
             return loss;
           },
           {{"x", noise({20, 13}, 0)}, {"y", noise({20, 1}, 1)}}};
@@ -67,7 +83,7 @@ Workload mlp() {
             Var& first = layers::fc(x, {.size = 200, .act = "relu"});
             Var& second = layers::fc(first, {.size = 200, .act = "relu"});
             Var& loss = class_loss(layers::fc(second, {.size = 10}));
-            optimizer::Sgd(0.01).minimize(loss);
+            minimise(std::make_shared<optimizer::Sgd>(0.01), loss);
             return loss;
           },
           {{"x", noise({64, 784}, 0)}, {"label", classes({64, 1}, 10, 0)}}};
@@ -85,7 +101,7 @@ Workload lenet() {
                                                        .act = "relu"});
             };
             Var& loss = class_loss(layers::fc(stage(stage(x, 20), 50), {.size = 10}));
-            optimizer::Adam(0.001).minimize(loss);
+            minimise(std::make_shared<optimizer::Adam>(0.001), loss);
             return loss;
           },
           {{"x", noise({64, 1, 28, 28}, 0)}, {"label", classes({64, 1}, 10, 0)}}};
@@ -107,7 +123,7 @@ Workload ngram() {
         Var& context = layers::concat(words, 1);
         Var& hidden = layers::fc(context, {.size = 256, .act = "sigmoid"});
         Var& loss = class_loss(layers::fc(hidden, {.size = 2073}));
-        optimizer::Sgd(0.01).minimize(loss);
+        minimise(std::make_shared<optimizer::Sgd>(0.01), loss);
         return loss;
       },
       std::move(feeds)};
@@ -131,7 +147,7 @@ Workload vgg16() {
             }
             Var& hidden = layers::batch_norm(layers::fc(*x, {.size = 512}), {.act = "relu"});
             Var& loss = class_loss(layers::fc(hidden, {.size = 10}));
-            optimizer::Momentum(0.01, 0.9).minimize(loss);
+            minimise(std::make_shared<optimizer::Momentum>(0.01, 0.9), loss);
             return loss;
           },
           {{"x", noise({32, 3, 32, 32}, 0)}, {"label", classes({32, 1}, 10, 0)}}};
@@ -158,7 +174,7 @@ Workload resnet50() {
             }
             x = &layers::pool2d(*x, {.pool_type = "avg", .global_pooling = true});
             Var& loss = class_loss(layers::fc(*x, {.size = 1000}));
-            optimizer::Momentum(0.01, 0.9).minimize(loss);
+            minimise(std::make_shared<optimizer::Momentum>(0.01, 0.9), loss);
             return loss;
           },
           {{"x", noise({8, 3, 224, 224}, 0)}, {"label", classes({8, 1}, 1000, 0)}}};
@@ -178,7 +194,7 @@ Workload lstm() {
             Var& hidden =
                 layers::dynamic_lstm(gates, {.size = 2048, .use_peepholes = false}).hidden;
             Var& loss = class_loss(layers::fc(layers::sequence_pool(hidden, "max"), {.size = 2}));
-            optimizer::Adam(0.001).minimize(loss);
+            minimise(std::make_shared<optimizer::Adam>(0.001), loss);
             return loss;
           },
           {{"words", words}, {"label", classes({32, 1}, 2, 1)}}};
@@ -198,7 +214,8 @@ Var& encoder_layer(Var& x, int64_t width) {
   Var& query = heads(*parts[0]);
   Var& key = heads(*parts[1]);
   Var& value = heads(*parts[2]);
-  const double scale = 1 / std::sqrt(static_cast<double>(width / kHeads));
+  const auto of_head = width / kHeads;
+  const double scale = 1 / std::sqrt(static_cast<double>(of_head));
   Var& weights = layers::softmax(layers::matmul(query, key, {.transpose_y = true, .alpha = scale}));
   Var& mixed = layers::transpose(layers::matmul(weights, value), {0, 2, 1, 3});
   Var& attended = dense(layers::reshape(mixed, {0, 0, width}), width);
@@ -213,7 +230,7 @@ Workload transformer() {
             Var* x = &layers::data("x", {64, 512});
             for (int layer = 0; layer < 6; ++layer) x = &encoder_layer(*x, 512);
             Var& loss = class_loss(layers::reshape(*x, {-1, 512}));
-            optimizer::Adam(0.0001).minimize(loss);
+            minimise(std::make_shared<optimizer::Adam>(0.0001), loss);
             return loss;
           },
           {{"x", noise({8, 64, 512}, 0)}, {"label", classes({512, 1}, 512, 0)}}};
@@ -245,7 +262,7 @@ Workload ctr_sgd() {
   return {"ctr_sgd",
           []() -> Var& {
             Var& loss = click_loss();
-            optimizer::Sgd(0.01).minimize(loss);
+            minimise(std::make_shared<optimizer::Sgd>(0.01), loss);
             return loss;
           },
           click_feeds()};
@@ -255,7 +272,7 @@ Workload ctr_adagrad() {
   return {"ctr_adagrad",
           []() -> Var& {
             Var& loss = click_loss();
-            optimizer::Adagrad(0.01).minimize(loss);
+            minimise(std::make_shared<optimizer::Adagrad>(0.01), loss);
             return loss;
           },
           click_feeds()};
@@ -284,7 +301,8 @@ std::vector<std::string> workload_names() {
   return names;
 }
 
-Workload workload(const std::string& name) {
+Workload workload(const std::string& name, std::optional<DType> computes_in) {
+  half = computes_in;
   const auto found = table().find(name);
   if (found == table().end()) {
     throw Error(cat("there is no workload ", name))

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct Workload {
 };
 
 std::vector<std::string> workload_names();
-Workload workload(const std::string& name);  // an Error when there is none of that name
+// An Error when there is none of that name. `half`: its optimizer is decorated to compute in it.
+Workload workload(const std::string& name, std::optional<DType> half = std::nullopt);
 
 }  // namespace trireme::bench

@@ -3,6 +3,9 @@
 // A unit is a node, or several that will be one. Two units may become one when no path leads from
 // one to the other through a third: run at once, such a path would have to wait for itself. Nodes
 // that run on the caller, have sub-blocks or must stay where they are (barriers) are never passed.
+//
+// Units stand in an order in which operands come first (compile/unit_order.h), so that a path is
+// looked for between the two alone.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -11,6 +14,7 @@
 #include <set>
 
 #include "compile/passes.h"
+#include "compile/unit_order.h"
 #include "compile/views.h"
 #include "cpu/tiled_sum.h"
 #include "ir/tile.h"
@@ -23,6 +27,14 @@ constexpr size_t kMostSteps = 64, kMostOperands = 24;
 
 bool is_dense(const ValueInfo& info, DType dtype) {
   return info.type == VarType::lod_tensor && info.dtype == dtype;
+}
+
+bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
+
+// Numbers that a step takes and makes.
+bool is_real(const ValueInfo& info, bool halves) {
+  return info.type == VarType::lod_tensor &&
+         (info.dtype == DType::float32 || (halves && is_half(info.dtype)));
 }
 
 bool is_number(const ValueInfo& info) { return info.shape.numel() == Dim(1); }
@@ -40,27 +52,31 @@ bool is_plain_copy(const Graph& graph, const Node& node) {
 }
 
 // The step that a node becomes; nothing when it stays as it is.
-std::optional<TileOp> step_of(const Graph& graph, const Node& node) {
+std::optional<TileOp> step_of(const Graph& graph, const Node& node, bool halves) {
   if (!node.regions.empty() || !node.shared.empty() || node.outs.size() != 1) return std::nullopt;
   const ValueInfo& out = graph.values[node.outs[0]].info;
-  const auto all = [&](size_t from, DType dtype) {
+  const auto all_real = [&](size_t from) {
     return std::all_of(node.ins.begin() + static_cast<std::ptrdiff_t>(from), node.ins.end(),
-                       [&](int in) { return in >= 0 && is_dense(graph.values[in].info, dtype); });
+                       [&](int in) { return in >= 0 && is_real(graph.values[in].info, halves); });
   };
-  if (node.schema->type() == "p.full_like" || is_plain_copy(graph, node)) {
-    const bool real =
-        is_dense(graph.values[node.ins[0]].info, DType::float32) && is_dense(out, DType::float32);
-    return real ? std::optional(TileOp::copy) : std::nullopt;
+  const bool casts = halves && node.schema->type() == "p.cast";
+  if (casts || node.schema->type() == "p.full_like" || is_plain_copy(graph, node)) {
+    return all_real(0) && is_real(out, halves) ? std::optional(TileOp::copy) : std::nullopt;
   }
   const std::optional<TileOp> op = node.schema->trait().tile;
   if (!op) return std::nullopt;
-  if (!is_dense(out, makes_mask(*op) ? DType::boolean : DType::float32)) return std::nullopt;
-  if (takes_masks(*op)) return all(0, DType::boolean) ? op : std::nullopt;
+  if (makes_mask(*op) ? !is_dense(out, DType::boolean) : !is_real(out, halves)) return std::nullopt;
+  if (takes_masks(*op)) {
+    const bool masks = std::all_of(node.ins.begin(), node.ins.end(), [&](int in) {
+      return in >= 0 && is_dense(graph.values[in].info, DType::boolean);
+    });
+    return masks ? op : std::nullopt;
+  }
   if (*op == TileOp::select) {
     const bool fits = is_dense(graph.values[node.ins[0]].info, DType::boolean);
-    return fits && all(1, DType::float32) ? op : std::nullopt;
+    return fits && all_real(1) ? op : std::nullopt;
   }
-  return all(0, DType::float32) ? op : std::nullopt;
+  return all_real(0) ? op : std::nullopt;
 }
 
 // The axes along which a node adds up its operand; nothing when it is no such node, or when they
@@ -93,9 +109,22 @@ std::optional<std::vector<int>> summed_axes(const Graph& graph, const Node& node
   return axes;
 }
 
+UnitOrder order_of(const Graph& graph) {
+  std::vector<std::vector<int>> makers(graph.nodes.size()), readers(graph.nodes.size());
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    for (const int value : graph.nodes[n].ins) {
+      const int maker = value < 0 ? -1 : graph.values[value].node;
+      if (maker < 0) continue;
+      makers[n].push_back(maker);
+      readers[maker].push_back(static_cast<int>(n));
+    }
+  }
+  return {std::move(makers), std::move(readers)};
+}
+
 class Fuser {
  public:
-  explicit Fuser(Graph& graph) : graph_(graph), unit_of_(graph.nodes.size()) {}
+  Fuser(Graph& graph, bool halves) : graph_(graph), halves_(halves), order_(order_of(graph)) {}
 
   bool run() {
     describe();
@@ -107,13 +136,6 @@ class Fuser {
   }
 
  private:
-  struct Unit {
-    std::vector<int> nodes;  // in order; empty once it has become part of another
-    int first = 0, last = 0;
-    int epoch = 0;  // barriers passed
-    int sum = -1;   // the node among them that adds up
-  };
-
   bool is_constant(int node) const { return graph_.nodes[node].schema->type() == "p.constant"; }
 
   void describe() {
@@ -124,12 +146,11 @@ class Fuser {
       const int n = static_cast<int>(i);
       const bool barrier = is_barrier(node);
       epoch += barrier;
-      unit_of_[i] = n;
-      units_.push_back({{n}, n, n, epoch});
+      epochs_.push_back(epoch);
       epoch += barrier;
-      steps_.push_back(barrier ? std::nullopt : step_of(graph_, node));
+      steps_.push_back(barrier ? std::nullopt : step_of(graph_, node, halves_));
       sums_.push_back(barrier ? std::nullopt : summed_axes(graph_, node));
-      if (sums_[i]) units_[i].sum = n;
+      sum_of_.push_back(sums_[i] ? n : -1);
       for (int value : node.ins) {
         if (value >= 0) users_[value].push_back(n);
       }
@@ -145,7 +166,7 @@ class Fuser {
     for (int value : node.ins) {
       const int from = producer(value);
       if (from < 0 || !steps_[from] || !fits(n, value)) continue;
-      join(unit_of_[from], unit_of_[n]);
+      join(order_.unit_of(from), order_.unit_of(n));
     }
   }
 
@@ -154,20 +175,20 @@ class Fuser {
     const int value = graph_.nodes[n].ins[0];
     const int from = producer(value);
     if (from < 0 || !steps_[from] || is_number(graph_.values[value].info)) return;
-    const std::vector<int>& nodes = units_[unit_of_[from]].nodes;
+    const std::vector<int>& nodes = order_.nodes(order_.unit_of(from));
     if (std::any_of(nodes.begin(), nodes.end(), [&](int other) {
           return graph_.nodes[other].schema->type() == "p.full_like";
         })) {
       return;
     }
-    join(unit_of_[from], n);
+    join(order_.unit_of(from), n);
   }
 
   // A sum is there when all tiles are done: nobody in the unit may wait for it.
   bool waits_for_sum(int unit, int other) const {
-    const int sum = units_[other].sum;
+    const int sum = sum_of_[other];
     if (sum < 0) return false;
-    return std::any_of(units_[unit].nodes.begin(), units_[unit].nodes.end(), [&](int n) {
+    return std::any_of(order_.nodes(unit).begin(), order_.nodes(unit).end(), [&](int n) {
       const std::vector<int>& ins = graph_.nodes[n].ins;
       return std::find(ins.begin(), ins.end(), graph_.nodes[sum].outs[0]) != ins.end();
     });
@@ -187,67 +208,31 @@ class Fuser {
   }
 
   template <class F>
-  void each_outer_producer(const Unit& unit, F f) const {
-    for (int n : unit.nodes) {
+  void each_outer_producer(int unit, F f) const {
+    for (int n : order_.nodes(unit)) {
       for (int value : graph_.nodes[n].ins) {
         const int from = producer(value);
-        if (from >= 0 && unit_of_[from] != unit_of_[n]) f(unit_of_[from]);
+        if (from >= 0 && order_.unit_of(from) != order_.unit_of(n)) f(order_.unit_of(from));
       }
     }
   }
 
-  // Whether `from` needs something of `target`. Nothing before the target's first node does.
-  bool reaches(int from, int target) {
-    std::vector<int> open{from};
-    ++search_;
-    seen_.resize(units_.size(), 0);
-    while (!open.empty()) {
-      const int unit = open.back();
-      open.pop_back();
-      if (unit == target) return true;
-      if (units_[unit].last < units_[target].first || seen_[unit] == search_) continue;
-      seen_[unit] = search_;
-      each_outer_producer(units_[unit], [&](int next) { open.push_back(next); });
-    }
-    return false;
-  }
-
-  // Whether `unit` needs `other` by way of a third.
-  bool needs_through_third(int unit, int other) {
-    bool found = false;
-    each_outer_producer(units_[unit], [&](int next) {
-      if (!found && next != other) found = reaches(next, other);
-    });
-    return found;
-  }
-
   void join(int a, int b) {
-    if (a == b || units_[a].epoch != units_[b].epoch) return;
-    if (units_[a].nodes.size() + units_[b].nodes.size() > kMostSteps) return;
+    if (a == b || epochs_[a] != epochs_[b]) return;
+    if (order_.nodes(a).size() + order_.nodes(b).size() > kMostSteps) return;
     if (operands_together(a, b) > kMostOperands) return;
-    if (units_[a].sum >= 0 && units_[b].sum >= 0) return;
-    if (waits_for_sum(a, b) || waits_for_sum(b, a)) return;
-    if (needs_through_third(a, b) || needs_through_third(b, a)) return;
-    Unit& into = units_[a];
-    Unit& from = units_[b];
-    std::vector<int> nodes;
-    std::merge(into.nodes.begin(), into.nodes.end(), from.nodes.begin(), from.nodes.end(),
-               std::back_inserter(nodes));
-    for (int n : from.nodes) unit_of_[n] = a;
-    into.nodes = std::move(nodes);
-    into.first = into.nodes.front();
-    into.last = into.nodes.back();
-    into.sum = std::max(into.sum, from.sum);
-    from.nodes.clear();
+    if (sum_of_[a] >= 0 && sum_of_[b] >= 0) return;
+    if (waits_for_sum(a, b) || waits_for_sum(b, a) || !order_.join(a, b)) return;
+    sum_of_[a] = std::max(sum_of_[a], sum_of_[b]);
   }
 
   size_t operands_together(int a, int b) const {
     std::set<int> read;
     for (const int unit : {a, b}) {
-      for (int n : units_[unit].nodes) {
+      for (int n : order_.nodes(unit)) {
         for (int value : graph_.nodes[n].ins) {
           const int from = producer(value);
-          if (from >= 0 && (unit_of_[from] == a || unit_of_[from] == b)) continue;
+          if (from >= 0 && (order_.unit_of(from) == a || order_.unit_of(from) == b)) continue;
           if (from < 0 || !is_constant(from)) read.insert(value);
         }
       }
@@ -258,7 +243,7 @@ class Fuser {
   // Whether anybody outside the unit reads the value.
   bool is_result(int value, int unit) const {
     return outlives_[value] || std::any_of(users_[value].begin(), users_[value].end(),
-                                           [&](int user) { return unit_of_[user] != unit; });
+                                           [&](int user) { return order_.unit_of(user) != unit; });
   }
 
   Node fused(int unit) const {
@@ -267,12 +252,11 @@ class Fuser {
     made.schema = &op_table().get("p.fused");
     // Registers are numbered when all operands and constants are known.
     std::map<int, int> operand, constant, step;  // by value
-    for (int n : units_[unit].nodes) {
-      if (n == units_[unit].sum)
-        continue;  // its operand is a step's; of another it takes the shape
+    for (int n : order_.nodes(unit)) {
+      if (n == sum_of_[unit]) continue;  // its operand is a step's; of another it takes the shape
       for (int value : graph_.nodes[n].ins) {
         const int from = producer(value);
-        if (from >= 0 && unit_of_[from] == unit) continue;
+        if (from >= 0 && order_.unit_of(from) == unit) continue;
         if (from >= 0 && is_constant(from)) {
           if (constant.try_emplace(value, static_cast<int>(program.constants.size())).second) {
             program.constants.push_back(constant_of(graph_.nodes[from]));
@@ -294,10 +278,10 @@ class Fuser {
         return first_constant + it->second;
       return operand.at(value);
     };
-    for (int n : units_[unit].nodes) {
-      if (n == units_[unit].sum) continue;
+    for (int n : order_.nodes(unit)) {
+      if (n == sum_of_[unit]) continue;
       const Node& node = graph_.nodes[n];
-      TileProgram::Step made_step{.op = *steps_[n]};
+      TileProgram::Step made_step{.op = *steps_[n], .rounds = rounding_of(node)};
       const int read = tile_operands(*steps_[n]);
       for (int i = 0; i < read; ++i) made_step.in[i] = reg(node.ins[static_cast<size_t>(i)]);
       if (node.schema->type() == "p.full_like") made_step.in[0] = reg(-1 - n);
@@ -309,7 +293,7 @@ class Fuser {
       }
     }
     find_in_place(made, unit, program);
-    if (const int n = units_[unit].sum; n >= 0) {
+    if (const int n = sum_of_[unit]; n >= 0) {
       const Node& node = graph_.nodes[n];
       program.sum = {reg(node.ins[0]), node.schema->trait().averages, *sums_[n]};
       program.results.push_back(-1);
@@ -320,12 +304,27 @@ class Fuser {
     made.in_counts = {static_cast<int>(made.ins.size())};
     made.out_counts = {static_cast<int>(made.outs.size())};
     made.origin = joined_origin(unit);
-    for (int n : units_[unit].nodes) made.parts.push_back(graph_.nodes[n]);
+    for (int n : order_.nodes(unit)) made.parts.push_back(graph_.nodes[n]);
     return made;
   }
 
-  static float constant_of(const Node& node) {
-    return static_cast<float>(attr_as<double>(node.attrs->find("value")->second, "value"));
+  // A constant as its tensor holds it.
+  float constant_of(const Node& node) const {
+    const auto value =
+        static_cast<float>(attr_as<double>(node.attrs->find("value")->second, "value"));
+    switch (graph_.values[node.outs[0]].info.dtype) {
+      case DType::float16:
+        return static_cast<float>(float16(value));
+      case DType::bfloat16:
+        return static_cast<float>(bfloat16(value));
+      default:
+        return value;
+    }
+  }
+
+  DType rounding_of(const Node& node) const {
+    const DType dtype = graph_.values[node.outs[0]].info.dtype;
+    return is_half(dtype) ? dtype : DType::float32;
   }
 
   // Results that may stand where an operand stood. Versions of one variable share its memory if
@@ -339,10 +338,10 @@ class Fuser {
     });
     for (size_t o = 0; o < node.outs.size(); ++o) {
       const ValueInfo& out = info(node.outs[o]);
-      if (out.dtype != DType::float32) continue;
+      if (!is_real(out, halves_)) continue;
       for (size_t i = 0; i < node.ins.size(); ++i) {
         const ValueInfo& in = info(node.ins[i]);
-        if (in.dtype != DType::float32 || taken.contains(node.ins[i])) continue;
+        if (in.dtype != out.dtype || taken.contains(node.ins[i])) continue;
         const bool versions =
             !in.name.empty() && in.name == out.name && one_shape && same_known_shape(in, out);
         const bool ended = ends_with(node.ins[i], unit) && !outlives_[node.outs[o]] &&
@@ -363,15 +362,15 @@ class Fuser {
   bool ends_with(int value, int unit) const {
     return graph_.values[value].node >= 0 && !outlives_[value] &&
            std::all_of(users_[value].begin(), users_[value].end(),
-                       [&](int n) { return unit_of_[n] == unit; });
+                       [&](int n) { return order_.unit_of(n) == unit; });
   }
 
   // Named after the ops that it stands for.
   std::shared_ptr<const Origin> joined_origin(int unit) const {
-    auto made = std::make_shared<Origin>(*graph_.nodes[units_[unit].last].origin);
+    auto made = std::make_shared<Origin>(*graph_.nodes[order_.nodes(unit).back()].origin);
     made->op_type.clear();
     const Origin* before = nullptr;
-    for (int n : units_[unit].nodes) {
+    for (int n : order_.nodes(unit)) {
       const Origin* origin = graph_.nodes[n].origin.get();
       if (origin == before) continue;
       before = origin;
@@ -382,11 +381,12 @@ class Fuser {
 
   // One node alone is fused only to write its result over its operand.
   bool worth_it(int unit) const {
-    if (units_[unit].nodes.size() > 1) return true;
-    if (units_[unit].sum >= 0) return false;
-    const Node& node = graph_.nodes[units_[unit].nodes[0]];
+    if (order_.nodes(unit).size() > 1) return true;
+    if (sum_of_[unit] >= 0) return false;
+    const Node& node = graph_.nodes[order_.nodes(unit)[0]];
     const ValueInfo& out = graph_.values[node.outs[0]].info;
     return std::any_of(node.ins.begin(), node.ins.end(), [&](int in) {
+      if (in < 0) return false;
       const ValueInfo& info = graph_.values[in].info;
       return !info.name.empty() && info.name == out.name && same_known_shape(info, out) &&
              info.dtype == DType::float32 && out.dtype == DType::float32;
@@ -398,7 +398,7 @@ class Fuser {
     bool changed = false;
     std::vector<bool> read(graph_.values.size(), false);
     for (const int unit : in_order()) {
-      const int first = units_[unit].nodes[0];
+      const int first = order_.nodes(unit)[0];
       if (steps_[first] && worth_it(unit)) {
         nodes.push_back(fused(unit));
         changed = true;
@@ -426,14 +426,16 @@ class Fuser {
 
   // Units in an order in which operands come first, otherwise as their last nodes stood.
   std::vector<int> in_order() const {
-    std::vector<int> waits(units_.size(), 0);
-    std::vector<std::vector<int>> readers(units_.size());
+    std::vector<int> waits(epochs_.size(), 0);
+    std::vector<std::vector<int>> readers(epochs_.size());
     using Key = std::pair<std::pair<int, int>, int>;  // epoch, last node; unit
     std::priority_queue<Key, std::vector<Key>, std::greater<>> ready;
-    const auto key = [&](int unit) { return Key{{units_[unit].epoch, units_[unit].last}, unit}; };
-    for (size_t u = 0; u < units_.size(); ++u) {
-      if (units_[u].nodes.empty()) continue;
-      each_outer_producer(units_[u], [&](int from) {
+    const auto key = [&](int unit) {
+      return Key{{epochs_[unit], order_.nodes(unit).back()}, unit};
+    };
+    for (size_t u = 0; u < epochs_.size(); ++u) {
+      if (order_.nodes(u).empty()) continue;
+      each_outer_producer(static_cast<int>(u), [&](int from) {
         readers[from].push_back(static_cast<int>(u));
         ++waits[u];
       });
@@ -452,18 +454,20 @@ class Fuser {
   }
 
   Graph& graph_;
-  std::vector<std::optional<TileOp>> steps_;           // by node
+  bool halves_;                               // steps of float16 and bfloat16 are taken too
+  std::vector<std::optional<TileOp>> steps_;  // by node
   std::vector<std::optional<std::vector<int>>> sums_;  // by node: the axes it adds up
-  std::vector<int> unit_of_;                           // by node
-  std::vector<Unit> units_;                            // a unit has the number of one of its nodes
-  std::vector<std::vector<int>> users_;                // by value
-  std::vector<bool> outlives_;                         // by value
-  std::vector<int> seen_;                              // by unit: the search that came by last
-  int search_ = 0;
+  UnitOrder order_;
+  std::vector<int> epochs_;              // by unit: barriers passed
+  std::vector<int> sum_of_;              // by unit: its node that adds up, or -1
+  std::vector<std::vector<int>> users_;  // by value
+  std::vector<bool> outlives_;           // by value
 };
 
 }  // namespace
 
-bool fuse_elementwise(Graph& graph, const Target&) { return Fuser(graph).run(); }
+bool fuse_elementwise(Graph& graph, const Target& target) {
+  return Fuser(graph, target.half_tiles).run();
+}
 
 }  // namespace trireme

@@ -68,6 +68,9 @@ bool is_file(const std::string& path) {
   return std::filesystem::exists(path, ignored);
 }
 
+// A GPU's library brings hundreds of megabytes along: they are not loaded where nothing can run.
+bool has_driver() { return dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != nullptr; }
+
 Error cannot_open(const std::string& what) {
   Error error(ErrorKind::unavailable, what);
   error.fix("install Trireme's GPU library, name its file with FLAGS_gpu_library, or use CPUPlace");
@@ -164,7 +167,7 @@ int device_count(DeviceKind kind) {
   if (kind == DeviceKind::cpu) return 1;
   if (!opened.load(std::memory_order_acquire)) {
     const LibraryFile file = library_file();
-    if (!file.named && !is_file(file.path)) return 0;
+    if (!file.named && (!is_file(file.path) || !has_driver())) return 0;
   }
   return gpus().library.count;
 }

@@ -19,6 +19,11 @@ enum class QueueKind { compute, upload, download, comm };
 class Queue {
  public:
   virtual ~Queue() = default;
+  // What comes between the first and the last call is work of members: that of one does not touch
+  // what another writes, so a device may take several members' work as one.
+  virtual void begin_members() {}
+  virtual void next_member() {}
+  virtual void end_members() {}
 };
 
 // A mark in a queue: done when everything before it is. One that was never recorded is done.
@@ -62,7 +67,7 @@ class Device {
 // The device of a place; that of pinned memory is the GPU of its number. Where the GPUs' library,
 // its driver or the card is missing, an Error says which. A device lives as long as the process.
 Device& device_of(const Place& place);
-// How many are visible; no GPU where their library is not installed.
+// How many are visible; no GPU where their library or their driver is not installed.
 int device_count(DeviceKind kind);
 
 // Copies between any two places and returns when it is done. Work of queues that still writes what

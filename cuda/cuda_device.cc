@@ -1,7 +1,7 @@
 // Memory, streams, events and graphs of one GPU.
 #include "cuda/cuda_device.h"
 
-#include <cstdint>
+#include <iterator>
 
 #include "core/error.h"
 #include "core/text.h"
@@ -24,7 +24,7 @@ class CudaCaptured : public Captured {
   ~CudaCaptured() override { cudaGraphExecDestroy(run_); }
   void replay(Queue& queue) override {
     device_.use();
-    check(cudaGraphLaunch(run_, own(queue).stream), "cudaGraphLaunch");
+    check(cudaGraphLaunch(run_, own(queue).in_order()), "cudaGraphLaunch");
   }
 
  private:
@@ -52,7 +52,13 @@ CudaQueue::~CudaQueue() {
   cudaStreamDestroy(stream);
 }
 
+cudaStream_t CudaQueue::in_order() {
+  members.settle(*this);
+  return stream;
+}
+
 cublasHandle_t CudaQueue::blas() {
+  members.settle(*this);
   if (blas_) return blas_;
   device.use();
   check(cublasCreate(&blas_), "cublasCreate");
@@ -64,6 +70,7 @@ cublasHandle_t CudaQueue::blas() {
 
 #ifdef TRIREME_HAVE_CUDNN
 cudnnHandle_t CudaQueue::dnn() {
+  members.settle(*this);
   if (dnn_) return dnn_;
   device.use();
   check(cudnnCreate(&dnn_), "cudnnCreate");
@@ -114,7 +121,18 @@ void* CudaDevice::allocate(size_t bytes, MemoryKind kind) {
   }
   check(status, "cudaMallocAsync");
   check(cudaStreamSynchronize(memory_), "cudaStreamSynchronize");
+  const std::lock_guard lock(mutex_);
+  given_[reinterpret_cast<uintptr_t>(memory)] = wanted;
   return memory;
+}
+
+bool CudaDevice::holds(const void* address) const {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  const std::lock_guard lock(mutex_);
+  const auto behind = given_.upper_bound(at);
+  if (behind == given_.begin()) return false;
+  const auto& [begin, size] = *std::prev(behind);
+  return at - begin < size;
 }
 
 // Work of any queue may still read it: the card is waited for. Plans free no memory in a steady
@@ -124,6 +142,10 @@ void CudaDevice::release(void* memory, MemoryKind kind) noexcept {
   if (kind == MemoryKind::pinned) {
     cudaFreeHost(memory);
     return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    given_.erase(reinterpret_cast<uintptr_t>(memory));
   }
   cudaDeviceSynchronize();
   cudaFreeAsync(memory, memory_);
@@ -140,18 +162,20 @@ std::unique_ptr<Event> CudaDevice::make_event() {
 
 void CudaDevice::copy(Queue& queue, void* to, const void* from, size_t bytes) {
   use();
-  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, own(queue).stream), "cudaMemcpyAsync");
+  if (own(queue).members.add_copy(own(queue), to, from, bytes)) return;
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, own(queue).in_order()),
+        "cudaMemcpyAsync");
 }
 
 void CudaDevice::record(Queue& queue, Event& event) {
   use();
-  check(cudaEventRecord(static_cast<CudaEvent&>(event).event, own(queue).stream),
+  check(cudaEventRecord(static_cast<CudaEvent&>(event).event, own(queue).in_order()),
         "cudaEventRecord");
 }
 
 void CudaDevice::wait(Queue& queue, Event& event) {
   use();
-  check(cudaStreamWaitEvent(own(queue).stream, static_cast<CudaEvent&>(event).event, 0),
+  check(cudaStreamWaitEvent(own(queue).in_order(), static_cast<CudaEvent&>(event).event, 0),
         "cudaStreamWaitEvent");
 }
 
@@ -173,18 +197,20 @@ void CudaDevice::synchronize(const Event& event) {
 
 void CudaDevice::synchronize(Queue& queue) {
   use();
-  check(cudaStreamSynchronize(own(queue).stream), "cudaStreamSynchronize");
+  check(cudaStreamSynchronize(own(queue).in_order()), "cudaStreamSynchronize");
   tell_fault(*own(queue).fault);
 }
 
 std::unique_ptr<Captured> CudaDevice::capture(Queue& queue, const std::function<void()>& work) {
   use();
-  const cudaStream_t stream = own(queue).stream;
+  const cudaStream_t stream = own(queue).in_order();
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   cudaGraph_t graph = nullptr;
   try {
     work();
+    own(queue).in_order();
   } catch (...) {
+    own(queue).members.forget();
     if (cudaStreamEndCapture(stream, &graph) == cudaSuccess && graph) cudaGraphDestroy(graph);
     (void)cudaGetLastError();
     throw;

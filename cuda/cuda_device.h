@@ -7,10 +7,14 @@
 #include <cudnn.h>
 #endif
 
+#include <cstdint>
+#include <map>
+#include <mutex>
 #include <string>
 
 #include "core/device.h"
 #include "cuda/faults.h"
+#include "cuda/member_launches.h"
 
 namespace trireme::cuda {
 
@@ -26,9 +30,15 @@ class CudaQueue : public Queue {
 #ifdef TRIREME_HAVE_CUDNN
   cudnnHandle_t dnn();
 #endif
+  // For whatever is put there by other means than launch(): what waits to be joined goes first.
+  cudaStream_t in_order();
+  void begin_members() override { members.begin(*this); }
+  void next_member() override { members.next(); }
+  void end_members() override { members.end(*this); }
 
   CudaDevice& device;
   cudaStream_t stream = nullptr;
+  MemberLaunches members;
   FaultWord* fault = nullptr;  // kernels write it, the host reads it after a wait
 
  private:
@@ -67,11 +77,15 @@ class CudaDevice : public Device {
   int id() const { return id_; }
   // Every thread that talks to CUDA says to which card.
   void use() const;
+  // Whether the address is in memory that it has given.
+  bool holds(const void* address) const;
 
  private:
   int id_;
   std::string name_;
   cudaStream_t memory_ = nullptr;  // where allocations are ordered
+  mutable std::mutex mutex_;
+  std::map<uintptr_t, size_t> given_;  // device memory, by where it begins
 };
 
 }  // namespace trireme::cuda

@@ -2,13 +2,42 @@
 #include <cuda_runtime_api.h>
 
 #include "core/device_library.h"
+#include "core/text.h"
 #include "cuda/cuda_device.h"
 #include "cuda/cuda_error.h"
 #include "cuda/kernels/register.h"
 
 namespace trireme::cuda {
 
-void add_to(DeviceKernels& kernels, std::string_view type, const char* name, KernelMake make) {
+namespace {
+
+const ValueInfo* half_operand(const KernelSite& site) {
+  const auto is_half = [](const ValueInfo* info) {
+    return info && (info->dtype == DType::float16 || info->dtype == DType::bfloat16);
+  };
+  for (size_t i = 0; i < site.in_size(); ++i) {
+    if (is_half(site.in_at(i))) return site.in_at(i);
+  }
+  for (size_t i = 0; i < site.out_size(); ++i) {
+    if (is_half(site.out_at(i))) return site.out_at(i);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void add_to(DeviceKernels& kernels, std::string_view type, const char* name, KernelMake make,
+            Halves halves) {
+  if (halves == Halves::declined) {
+    make = [make = std::move(make)](const KernelSite& site,
+                                    std::string* why_not) -> std::optional<BoundKernel> {
+      if (const ValueInfo* half = half_operand(site)) {
+        if (why_not) *why_not = cat("no kernel for ", name_of(half->dtype));
+        return std::nullopt;
+      }
+      return make(site, why_not);
+    };
+  }
   kernels.add(op_table().get(type), {name, std::move(make)});
 }
 
@@ -35,7 +64,8 @@ extern "C" void trireme_add_kernels(trireme::DeviceKernels& kernels) {
                    .blocked_images = false,
                    .shared_memory = false,
                    .copy_queues = false,
-                   .half = false};
+                   .half_tiles = true,
+                   .channel_last = true};
   add_elementwise(kernels);
   add_fused(kernels);
   add_reductions(kernels);
@@ -55,4 +85,5 @@ extern "C" void trireme_add_kernels(trireme::DeviceKernels& kernels) {
   add_optimizers(kernels);
   add_fills(kernels);
   add_dropout(kernels);
+  add_loss_scaling(kernels);
 }

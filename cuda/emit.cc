@@ -1,6 +1,7 @@
 // Texts of loops over shapes and of reductions.
 #include "cuda/emit.h"
 
+#include <bit>
 #include <cstring>
 
 #include "core/text.h"
@@ -89,6 +90,35 @@ std::string block_fold(const Fold& fold, int threads, const std::string& base,
       "if (threadIdx.x == 0) { acc = shared[0];\n", fold.stored, "}\n__syncthreads();\n}\n");
 }
 
+// Results stand side by side and are few: eight of them and many of their rows a block, so that
+// what is read together lies together.
+constexpr int kColumns = 8, kColumnThreads = 512;
+
+std::string column_fold(const Fold& fold, const std::string& base, const std::string& inner) {
+  const std::string one =
+      cat("{ uint64 e = base;\n", inner, fold.load, "acc = ", fold.fold, "; }\n");
+  return cat("__shared__ ", fold.acc, " shared[", kColumnThreads, "];\n",
+             "for (uint64 first = blockIdx.x * ", kColumns,
+             "ull; first < (uint64)d.v[0];"
+             " first += gridDim.x * ",
+             kColumns, "ull) {\nconst uint64 at = first + threadIdx.x % ", kColumns,
+             ";\nuint64 base = 0;\n", fold.acc, " acc = 0;\nif (at < (uint64)d.v[0]) {\n", base,
+             "acc = ", fold.start, ";\nuint64 f = threadIdx.x / ", kColumns,
+             ";\n#pragma unroll 4\n"
+             "for (; f < (uint64)d.v[1]; f += ",
+             kColumnThreads / kColumns, ") ", one,
+             "}\nshared[threadIdx.x] = acc;\n__syncthreads();\n",
+             "for (unsigned w = ", kColumnThreads / 2, "; w >= ", kColumns,
+             "; w /= 2) {\nif (threadIdx.x < w) {\nconst ", fold.acc,
+             " other = shared[threadIdx.x + w]; acc = shared[threadIdx.x];\n"
+             "shared[threadIdx.x] = ",
+             fold.combine,
+             ";\n}\n__syncthreads();\n}\n"
+             "if (threadIdx.x < ",
+             kColumns, " && at < (uint64)d.v[0]) { acc = shared[threadIdx.x];\n", fold.stored,
+             "}\n__syncthreads();\n}\n");
+}
+
 std::string thread_fold(const Fold& fold, const std::string& base, const std::string& inner) {
   return cat(
       "for (uint64 at = blockIdx.x * (uint64)blockDim.x + threadIdx.x; at < (uint64)d.v[0];"
@@ -119,10 +149,16 @@ std::string type_text(DType dtype) {
     case DType::float64:
       return "double";
     case DType::float16:
+      return "f16";
     case DType::bfloat16:
-      break;
+      return "bf16";
   }
   return {};
+}
+
+std::string number_type(DType dtype) {
+  const bool half = dtype == DType::float16 || dtype == DType::bfloat16;
+  return half ? "float" : type_text(dtype);
 }
 
 std::string bits_text(DType dtype) {
@@ -150,6 +186,16 @@ std::string double_text(double value) {
   return cat("__longlong_as_double((long long)", bits, "ull)");
 }
 
+// n * m / 2^(31 + l), with m = 2^(31 + l) / d rounded up and l the bits of d - 1: the error of m is
+// below 2^l, so that of the product is below 2^(31 + l) and the quotient is exact.
+int64_t divisor(int64_t d) {
+  const uint64_t by = d > 0 ? static_cast<uint64_t>(d) : 1;
+  const int shift = 31 + std::bit_width(by - 1);
+  if (shift > 62) return 0;  // nobody divides numbers of 31 bits by it
+  const uint64_t factor = ((uint64_t{1} << shift) + by - 1) / by;
+  return static_cast<int64_t>(static_cast<uint64_t>(shift) << 40 | factor);
+}
+
 Walked walked(const Shape& shape, const std::vector<Strides>& operands, size_t first) {
   const MergedDims dims = merged_dims(shape, operands);
   Walked made;
@@ -175,24 +221,63 @@ Walked walked(const Shape& shape, const std::vector<Strides>& operands, size_t f
   return made;
 }
 
-Launch pointwise(const Shape& shape, const std::vector<Strides>& operands, const std::string& body,
-                 int addresses, std::vector<int64_t> more) {
+namespace {
+
+// A loop over the elements of a shape, `each` of them to a thread in one go.
+Launch element_loop(const Shape& shape, const std::vector<Strides>& operands,
+                    const std::function<std::string(const Walked&)>& text, int addresses,
+                    int64_t each, std::vector<int64_t> more) {
   Launch launch;
   const int64_t count = shape.count();
   launch.numbers = std::move(more);
   launch.numbers.insert(launch.numbers.begin(), count);
   const Walked walk = walked(shape, operands, launch.numbers.size());
   launch.numbers.insert(launch.numbers.end(), walk.numbers.begin(), walk.numbers.end());
-  KernelText text{
-      .body = cat("for (", walk.index, " at = blockIdx.x * (", walk.index,
-                  ")blockDim.x + threadIdx.x; at < (", walk.index, ")d.v[0]; at += gridDim.x * (",
-                  walk.index, ")blockDim.x) {\n", walk.offsets, body, "}\n"),
-      .addresses = addresses,
-      .numbers = static_cast<int>(launch.numbers.size())};
-  launch.kernel = generated(text);
+  launch.kernel = generated({.body = text(walk),
+                             .addresses = addresses,
+                             .numbers = static_cast<int>(launch.numbers.size())});
   launch.threads = kThreads;
-  launch.blocks = std::min((count + kThreads - 1) / kThreads, kMostBlocks);
+  launch.blocks = std::min((count + kThreads * each - 1) / (kThreads * each), kMostBlocks);
   return launch;
+}
+
+std::string one_by_one(const Walked& walk, const std::string& body) {
+  return cat("for (", walk.index, " at = blockIdx.x * (", walk.index,
+             ")blockDim.x + threadIdx.x; at < (", walk.index, ")d.v[0]; at += gridDim.x * (",
+             walk.index, ")blockDim.x) {\n", walk.offsets, body, "}\n");
+}
+
+constexpr int64_t kFour = 4;
+
+}  // namespace
+
+Launch pointwise(const Shape& shape, const std::vector<Strides>& operands, const std::string& body,
+                 int addresses, std::vector<int64_t> more) {
+  return element_loop(
+      shape, operands, [&](const Walked& walk) { return one_by_one(walk, body); }, addresses, 1,
+      std::move(more));
+}
+
+Launch pointwise_after(const std::string& before, const Shape& shape, const std::string& body,
+                       int addresses) {
+  return element_loop(shape, {},
+                      [&](const Walked& walk) { return before + one_by_one(walk, body); },
+                      addresses, kFour, {});
+}
+
+Launch pointwise_by_four(const Shape& shape, const std::vector<Strides>& operands,
+                         const FourElements& text, int addresses) {
+  const auto write = [&](const Walked& walk) {
+    const std::string& index = walk.index;
+    const std::string step = cat("(", index, ")(blockDim.x * ", kFour, ")");
+    const std::string place =
+        cat("#pragma unroll\nfor (int u = 0; u < ", kFour, "; ++u) {\nconst ", index,
+            " at = first + u * blockDim.x;\nif (at < (", index, ")d.v[0]) {\n");
+    return cat("for (", index, " first = blockIdx.x * ", step, " + threadIdx.x; first < (", index,
+               ")d.v[0]; first += gridDim.x * ", step, ") {\n", text.declared, place, walk.offsets,
+               text.each, "} }\n", place, text.stored, "} }\n}\n");
+  };
+  return element_loop(shape, operands, write, addresses, kFour, {});
 }
 
 Launch folding(const Shape& shape, const std::vector<int>& axes, const Fold& fold, int addresses) {
@@ -214,16 +299,20 @@ Launch folding(const Shape& shape, const std::vector<int>& axes, const Fold& fol
   const std::string inner = gone.text("f", "e", launch.numbers.size());
   gone.append_to(launch.numbers);
   const bool by_block = gone.count >= 32 && (!inner_kept || kept.count < 8192);
+  const bool by_column = by_block && inner_kept && gone.count >= kColumnThreads / kColumns;
   int threads = 32;
   while (by_block && threads < kThreads && threads * 2 <= gone.count) threads *= 2;
+  if (by_column) threads = kColumnThreads;
   if (!by_block) threads = 128;
-  KernelText text{
-      .body = by_block ? block_fold(fold, threads, base, inner) : thread_fold(fold, base, inner),
-      .addresses = addresses,
-      .numbers = static_cast<int>(launch.numbers.size())};
+  KernelText text{.body = by_column  ? column_fold(fold, base, inner)
+                          : by_block ? block_fold(fold, threads, base, inner)
+                                     : thread_fold(fold, base, inner),
+                  .addresses = addresses,
+                  .numbers = static_cast<int>(launch.numbers.size())};
   launch.kernel = generated(text);
   launch.threads = threads;
-  const int64_t wanted = by_block ? kept.count : (kept.count + threads - 1) / threads;
+  const int64_t each = by_column ? kColumns : by_block ? 1 : threads;
+  const int64_t wanted = (kept.count + each - 1) / each;
   launch.blocks = std::min(wanted, kMostBlocks);
   return launch;
 }

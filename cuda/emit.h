@@ -11,13 +11,19 @@
 
 namespace trireme::cuda {
 
-// As the text names it: "float", "bool"; empty for float16 and bfloat16.
+// As the text names what is stored: "float", "bool", "f16". Halves become float where they are
+// read.
 std::string type_text(DType dtype);
+// As the text names what is computed with: "float" for halves, else as above.
+std::string number_type(DType dtype);
 // An unsigned type of as many bytes, for kernels that only move elements.
 std::string bits_text(DType dtype);
 // A float32, a float64 with all its bits.
 std::string number_text(float value);
 std::string double_text(double value);
+
+// What e_quotient of the prelude needs to divide whole numbers below 2^31 by d, which is above 0.
+int64_t divisor(int64_t d);
 
 // Elements of `shape` one by one, and where each operand stands at element `at`.
 struct Walked {
@@ -30,6 +36,16 @@ Walked walked(const Shape& shape, const std::vector<Strides>& operands, size_t f
 // A kernel that runs `body` for each element `at` of `shape`; p.at and o<i> are there.
 Launch pointwise(const Shape& shape, const std::vector<Strides>& operands, const std::string& body,
                  int addresses, std::vector<int64_t> more = {});
+// The same for large tensors: a thread begins with `before` and has several elements.
+Launch pointwise_after(const std::string& before, const Shape& shape, const std::string& body,
+                       int addresses);
+// Four elements a thread, all of which are computed before the first is stored, so that loads wait
+// together. `declared` has room for four results, `each` fills place u of it, `stored` stores it.
+struct FourElements {
+  std::string declared, each, stored;
+};
+Launch pointwise_by_four(const Shape& shape, const std::vector<Strides>& operands,
+                         const FourElements& text, int addresses);
 
 // Folds a tensor of `shape` along `axes`. `load`: text that declares x from the position `e`;
 // `stored`: text that writes `acc` to position `at` of the result.

@@ -53,6 +53,19 @@ class AddressList {
   size_t count_ = 0;
 };
 
+// What one of several launches of one kernel is given.
+struct LaunchArguments {
+  int64_t blocks;
+  const int64_t* numbers;
+  const void* const* addresses;
+};
+int address_count(const Generated& kernel);
+// How many launches of it may go as one: a kernel's arguments have a limit.
+size_t most_joined(const Generated& kernel);
+// So many at most; each runs as it would alone, none behind another.
+void launch_joined(const std::shared_ptr<Generated>& kernel, int threads,
+                   const std::vector<LaunchArguments>& members, Queue& queue);
+
 // Puts the kernel into the queue; compiles whatever was asked for and is not compiled yet.
 void launch(const Launch& what, const AddressList& addresses, Queue& queue);
 
@@ -62,6 +75,7 @@ struct GeneratedText {
   std::string name, text;
 };
 std::vector<GeneratedText> all_generated_texts();
+void ask_for_joined_texts(size_t members);  // of every fourth of them
 // Machine code of the texts for an architecture such as "sm_90"; an Error holds NVRTC's log.
 std::string compile_texts(const std::vector<GeneratedText>& texts, const std::string& architecture);
 

@@ -7,6 +7,28 @@ namespace trireme::cuda {
 inline constexpr const char* kPrelude = R"(
 typedef signed char int8; typedef unsigned char uint8; typedef short int16;
 typedef long long int64; typedef unsigned long long uint64; typedef unsigned int uint32;
+#define TR_F static __device__ __forceinline__
+// Halves are stored so, and computed with as float.
+struct f16 {
+  unsigned short bits;
+  f16() = default;
+  __device__ __forceinline__ f16(float a) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(a)); }
+  __device__ __forceinline__ operator float() const {
+    float a;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(a) : "h"(bits));
+    return a;
+  }
+};
+struct bf16 {
+  unsigned short bits;
+  bf16() = default;
+  __device__ __forceinline__ bf16(float a) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(a)); }
+  __device__ __forceinline__ operator float() const { return __uint_as_float((uint32)bits << 16); }
+};
+// n / d for n below 2^31; `magic` is what divisor() in emit.h makes of d.
+TR_F uint32 e_quotient(uint32 n, int64 magic) {
+  return (uint32)((uint64)n * ((uint64)magic & 0xffffffffffull) >> (int)(magic >> 40));
+}
 template <class T> struct Wide { typedef T type; };
 template <> struct Wide<int8> { typedef uint32 type; };
 template <> struct Wide<uint8> { typedef uint32 type; };
@@ -17,7 +39,6 @@ template <class T> struct Real { static constexpr bool value = false; };
 template <> struct Real<float> { static constexpr bool value = true; };
 template <> struct Real<double> { static constexpr bool value = true; };
 #define TR_EACH for (int64 j = threadIdx.x; j < extent; j += blockDim.x)
-#define TR_F static __device__ __forceinline__
 template <class T> TR_F T e_neg(T a) { return (T)((typename Wide<T>::type)0 - a); }
 template <> __device__ __forceinline__ float e_neg<float>(float a) { return -a; }
 template <> __device__ __forceinline__ double e_neg<double>(double a) { return -a; }
@@ -91,31 +112,20 @@ TR_F bool e_and(bool a, bool b) { return a && b; }
 TR_F bool e_or(bool a, bool b) { return a || b; }
 TR_F bool e_xor(bool a, bool b) { return a != b; }
 template <class T> TR_F T e_select(bool c, T a, T b) { return c ? a : b; }
-// Of all threads of the block, a power of two: the same in each, in an order that is always the same.
-template <class T> TR_F T b_sum(T own) {
-  __shared__ T all[256];
-  all[threadIdx.x] = own;
-  __syncthreads();
-  for (unsigned w = blockDim.x / 2; w > 0; w /= 2) {
-    if (threadIdx.x < w) all[threadIdx.x] += all[threadIdx.x + w];
-    __syncthreads();
-  }
-  const T sum = all[0];
-  __syncthreads();
-  return sum;
-}
-template <class T> TR_F T b_max(T own) {
-  __shared__ T all[256];
-  all[threadIdx.x] = own;
-  __syncthreads();
-  for (unsigned w = blockDim.x / 2; w > 0; w /= 2) {
-    if (threadIdx.x < w) all[threadIdx.x] = e_max(all[threadIdx.x], all[threadIdx.x + w]);
-    __syncthreads();
-  }
-  const T top = all[0];
-  __syncthreads();
-  return top;
-}
+// Of all threads of the block, warps of a power of two: the same in each, in an order that is always
+// the same.
+#define TR_OF_BLOCK(joined) \
+  for (int w = 16; w > 0; w /= 2) { const T other = __shfl_down_sync(0xffffffffu, own, w); own = joined; } \
+  if (blockDim.x == 32) return __shfl_sync(0xffffffffu, own, 0); \
+  __shared__ T all[32]; \
+  if (threadIdx.x % 32 == 0) all[threadIdx.x / 32] = own; \
+  __syncthreads(); \
+  own = all[0]; \
+  for (unsigned k = 1; k < blockDim.x / 32; ++k) { const T other = all[k]; own = joined; } \
+  __syncthreads(); \
+  return own;
+template <class T> TR_F T b_sum(T own) { TR_OF_BLOCK(own + other) }
+template <class T> TR_F T b_max(T own) { TR_OF_BLOCK(e_max(own, other)) }
 // Runs `body` with the place J of every element of ids[from...n) that is `id`, in order, by all threads
 // of the block together; `left` is how many there are, and counts down.
 #define TR_EACH_SAME(ids, id, from, n, left, J, body) { \

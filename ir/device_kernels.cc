@@ -59,9 +59,9 @@ void DeviceKernels::add(const OpSchema& row, Kernel kernel) {
 }
 
 const std::vector<Kernel>& DeviceKernels::of(const OpSchema& row) const {
-  static const std::vector<Kernel> kNone;
+  static const std::vector<Kernel> none;
   const auto found = kernels_.find(&row);
-  return found == kernels_.end() ? kNone : found->second;
+  return found == kernels_.end() ? none : found->second;
 }
 
 void set_kernel_source(DeviceKind kind, AddKernels add) {

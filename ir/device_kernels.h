@@ -17,7 +17,10 @@ struct DeviceFacts {
   bool blocked_images = false;
   bool shared_memory = false;
   bool copy_queues = true;  // copies run beside kernels; else in their queue, one behind another
-  bool half = true;  // its kernels take float16 and bfloat16; else the host computes with those
+  bool half = true;         // float16 and bfloat16 stay there; else the host computes with those
+  bool half_tiles = false;  // its p.fused takes steps of float16 and bfloat16
+  // Convolutions of rounded operands are fastest where an image's channels stand side by side.
+  bool channel_last = false;
 };
 
 // The kernels of one kind of device, by row. Rows are those of op_table(), gradient rows included.

@@ -1,5 +1,5 @@
-// Tile programs: chains of elementwise steps over tensors of float32 and masks, as a pass writes
-// them and any device may emit them.
+// Tile programs: chains of elementwise steps over tensors of float32 and masks (on devices that
+// take them, of halves too), as a pass writes them and any device may emit them.
 //
 // A step rounds as the primitive whose row names it does when it runs alone over whole tensors, so
 // a program gives the bits of its steps run one by one.
@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <utility>
 #include <vector>
+
+#include "core/dtype.h"
 
 namespace trireme {
 
@@ -71,7 +73,8 @@ constexpr bool takes_masks(TileOp op) { return op >= TileOp::mask_not && op <= T
 struct TileProgram {
   struct Step {
     TileOp op = TileOp::copy;
-    int in[3] = {-1, -1, -1};  // registers
+    int in[3] = {-1, -1, -1};       // registers
+    DType rounds = DType::float32;  // what the result is rounded to; a half on some devices only
   };
   std::vector<float> constants;
   std::vector<Step> steps;

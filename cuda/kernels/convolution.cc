@@ -23,9 +23,58 @@ ConvStep by_text(Launch what) {
       }};
 }
 
-std::optional<ConvStep> conv_step(ConvProduct product, const ConvShape& shape, DType dtype,
-                                  bool cudnn, std::string* why_not) {
-  if (dtype != DType::float32 && dtype != DType::float64) {
+// Where channels stand last, cuDNN wants a filter's last as well: [maps, channels, taps] goes to
+// [maps, taps, channels] and back. One of one tap stands as it is.
+struct FilterTurn {
+  Launch there, back;
+  size_t bytes = 0;  // of the turned filter, before whatever else is scratch
+
+  FilterTurn(const ConvShape& shape, DType dtype) {
+    const int64_t maps = shape.groups * shape.map_channels, channels = shape.image_channels;
+    const int64_t reads = taps(shape.window);
+    if (reads == 1 || channels == 1) return;
+    constexpr size_t kUnit = 256;
+    bytes =
+        (static_cast<size_t>(maps * channels * reads) * size_of(dtype) + kUnit - 1) / kUnit * kUnit;
+    const std::string type = bits_text(dtype);
+    const std::string copy =
+        cat("((", type, "*)p.at[0])[at] = ((const ", type, "*)p.at[1])[o0];\n");
+    Strides turned{}, plain{};
+    turned = {channels * reads, 1, reads};
+    plain = {channels * reads, 1, channels};
+    there = pointwise(Shape{maps, reads, channels}, {turned}, copy, 2);
+    back = pointwise(Shape{maps, channels, reads}, {plain}, copy, 2);
+  }
+};
+
+ConvStep with_turned_filter(ConvStep step, ConvProduct product, FilterTurn turn) {
+  if (turn.bytes == 0) return step;
+  const size_t scratch = turn.bytes + step.scratch;
+  return {.run =
+              [run = std::move(step.run), product, turn = std::move(turn)](
+                  const KernelArgs& k, void* to, const void* a, const void* b) {
+                KernelArgs rest = k;
+                rest.scratch = k.scratch + turn.bytes;
+                void* const own = k.scratch;
+                if (product == ConvProduct::filter) {
+                  run(rest, own, a, b);
+                  launch(turn.back, AddressList{to, own}, *k.queue);
+                } else {
+                  launch(turn.there, AddressList{own, b}, *k.queue);
+                  run(rest, to, a, own);
+                }
+              },
+          .scratch = scratch};
+}
+
+std::optional<ConvStep> conv_step(ConvProduct product, ConvShape shape, DType dtype, bool cudnn,
+                                  std::string* why_not) {
+  if (shape.image_block != 0) {  // blocks of all channels are channels last
+    shape.channel_last = true;
+    shape.image_block = shape.map_block = 0;
+  }
+  const bool half = dtype == DType::float16 || dtype == DType::bfloat16;
+  if (!is_floating(dtype) || (half && !cudnn)) {  // our own adds up in the type itself
     if (why_not) *why_not = cat("no convolution of ", name_of(dtype));
     return std::nullopt;
   }
@@ -41,30 +90,33 @@ std::optional<ConvStep> conv_step(ConvProduct product, const ConvShape& shape, D
   }
   const std::shared_ptr<const CudnnConv> conv = cudnn_conv(product, shape, dtype, why_not);
   if (!conv) return std::nullopt;
-  return ConvStep{.run = [conv](const KernelArgs& k, void* to, const void* a,
-                                const void* b) { conv->run(k, to, a, b); },
-                  .scratch = conv->scratch()};
+  ConvStep step{.run = [conv](const KernelArgs& k, void* to, const void* a,
+                              const void* b) { conv->run(k, to, a, b); },
+                .scratch = conv->scratch()};
+  if (!shape.channel_last) return step;
+  return with_turned_filter(std::move(step), product, FilterTurn(shape, dtype));
 }
 
 // Element `at` of a result plus its channel's number, and relu behind that.
 Launch bias_launch(const ChannelBias& bias, DType dtype) {
   const int64_t inner = bias.block ? 1 : bias.pixels;
   std::string body =
-      cat("typedef ", type_text(dtype),
-          " T; T v = ((T*)p.at[0])[at] + ((const T*)p.at[1])[at / d.v[1] % d.v[2]];\n");
+      cat("typedef ", type_text(dtype), " S; typedef ", number_type(dtype),
+          " T; T v = (T)((S*)p.at[0])[at] + (T)((const S*)p.at[1])[at / d.v[1] % d.v[2]];\n");
   if (bias.relu) body += "v = v > 0 ? v : (T)0;\n";
   return pointwise(Shape{bias.batch * bias.channels * bias.pixels}, {},
-                   body + "((T*)p.at[0])[at] = v;\n", 2, {inner, bias.channels});
+                   body + "((S*)p.at[0])[at] = (S)v;\n", 2, {inner, bias.channels});
 }
 
 Launch bias_grad_launch(const ChannelBias& bias, DType dtype) {
   const std::string type = type_text(dtype);
-  const Fold fold{.acc = "double",
-                  .start = "0",
-                  .fold = "acc + (double)x",
-                  .combine = "acc + other",
-                  .load = cat("const ", type, " x = ((const ", type, "*)p.at[1])[e];\n"),
-                  .stored = cat("((", type, "*)p.at[0])[at] = (", type, ")acc;\n")};
+  const Fold fold{
+      .acc = "double",
+      .start = "0",
+      .fold = "acc + (double)x",
+      .combine = "acc + other",
+      .load = cat("const ", number_type(dtype), " x = ((const ", type, "*)p.at[1])[e];\n"),
+      .stored = cat("((", type, "*)p.at[0])[at] = (", type, ")acc;\n")};
   if (bias.block) return folding(Shape{bias.batch * bias.pixels, bias.channels}, {0}, fold, 2);
   return folding(Shape{bias.batch, bias.channels, bias.pixels}, {0, 2}, fold, 2);
 }
@@ -141,16 +193,23 @@ void add_convolution(DeviceKernels& kernels) {
       {"depthwise_conv2d_transpose", {.spatial = 2, .transposed = true}},
       {"conv3d", {.spatial = 3}},
       {"conv3d_transpose", {.spatial = 3, .transposed = true}}};
-  for (const auto& [type, kind] : rows) {
+  for (const auto& row : rows) {
+    const auto& [type, its_kind] = row;
+    const auto kind = its_kind;
     for (const bool cudnn : {true, false}) {
       const char* name = cudnn ? "cudnn" : "generated";
-      add_to(kernels, type, name, [kind, cudnn](const KernelSite& site, std::string* why_not) {
-        return conv_kernel(site, kind, cudnn, why_not);
-      });
-      add_to(kernels, cat(type, "_grad"), name,
-             [kind, cudnn](const KernelSite& site, std::string* why_not) {
-               return conv_grad_kernel(site, kind, cudnn, why_not);
-             });
+      add_to(
+          kernels, type, name,
+          [kind, cudnn](const KernelSite& site, std::string* why_not) {
+            return conv_kernel(site, kind, cudnn, why_not);
+          },
+          Halves::taken);
+      add_to(
+          kernels, cat(type, "_grad"), name,
+          [kind, cudnn](const KernelSite& site, std::string* why_not) {
+            return conv_grad_kernel(site, kind, cudnn, why_not);
+          },
+          Halves::taken);
     }
   }
 }

@@ -6,6 +6,7 @@
 
 #ifdef TRIREME_HAVE_CUDNN
 
+#include <algorithm>
 #include <mutex>
 
 #include "core/flags.h"
@@ -28,15 +29,6 @@ cudnnHandle_t choosing_handle() {
 }
 std::mutex choosing;
 
-std::string cudnn_declines(const ConvShape& shape) {
-  if (shape.channel_last) return "cuDNN is used where channels come first";
-  if (shape.batch == 0) return "the batch is empty";
-  for (const WindowAxis& axis : shape.window) {
-    if (axis.pad_begin != axis.pad_end) return "the paddings of an axis differ";
-  }
-  return {};
-}
-
 // Integers as cuDNN wants them, of the axes that are not trivial: two at least.
 struct AxisList {
   std::vector<int> all;
@@ -50,33 +42,59 @@ struct AxisList {
   static bool flat(const Window& window) { return window[0].in == 1 && window[0].trivial(); }
 };
 
+bool rounds_operands(DType dtype) {
+  return dtype == DType::float16 || dtype == DType::bfloat16 ||
+         (dtype == DType::float32 && std::get<bool>(get_flag("allow_tf32")));
+}
+
+std::string cudnn_declines(const ConvShape& shape, DType dtype) {
+  if (shape.channel_last && (!rounds_operands(dtype) || !AxisList::flat(shape.window))) {
+    return "cuDNN is used where channels come first";
+  }
+  if (shape.batch == 0) return "the batch is empty";
+  for (const WindowAxis& axis : shape.window) {
+    if (axis.pad_begin != axis.pad_end) return "the paddings of an axis differ";
+  }
+  return {};
+}
+
 class CudnnConvOf final : public CudnnConv {
  public:
   CudnnConvOf(ConvProduct product, const ConvShape& s, DType dtype)
       : product_(product), doubles_(dtype == DType::float64) {
-    const cudnnDataType_t type = doubles_ ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
+    const cudnnDataType_t type = stored_as(dtype);
     check(cudnnCreateTensorDescriptor(&image_), "cudnnCreateTensorDescriptor");
     check(cudnnCreateTensorDescriptor(&map_), "cudnnCreateTensorDescriptor");
     check(cudnnCreateFilterDescriptor(&filter_), "cudnnCreateFilterDescriptor");
     check(cudnnCreateConvolutionDescriptor(&conv_), "cudnnCreateConvolutionDescriptor");
-    set_plain(image_, type,
+    const cudnnTensorFormat_t format = s.channel_last ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
+    set_sizes(image_, type, format,
               AxisList(s.window, {s.batch, s.groups * s.image_channels}, &WindowAxis::in));
-    set_plain(map_, type,
+    set_sizes(map_, type, format,
               AxisList(s.window, {s.batch, s.groups * s.map_channels}, &WindowAxis::out));
     const AxisList filter(s.window, {s.groups * s.map_channels, s.image_channels},
                           &WindowAxis::size);
-    check(cudnnSetFilterNdDescriptor(filter_, type, CUDNN_TENSOR_NCHW,
-                                     static_cast<int>(filter.all.size()), filter.all.data()),
+    check(cudnnSetFilterNdDescriptor(filter_, type, format, static_cast<int>(filter.all.size()),
+                                     filter.all.data()),
           "cudnnSetFilterNdDescriptor");
     const AxisList pads(s.window, {}, &WindowAxis::pad_begin),
         strides(s.window, {}, &WindowAxis::stride), dilations(s.window, {}, &WindowAxis::dilation);
+    // Halves are added up in float.
     check(cudnnSetConvolutionNdDescriptor(conv_, pads.spatial, pads.all.data(), strides.all.data(),
-                                          dilations.all.data(), CUDNN_CROSS_CORRELATION, type),
+                                          dilations.all.data(), CUDNN_CROSS_CORRELATION,
+                                          doubles_ ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT),
           "cudnnSetConvolutionNdDescriptor");
     check(cudnnSetConvolutionGroupCount(conv_, static_cast<int>(s.groups)),
           "cudnnSetConvolutionGroupCount");
-    const bool tf32 = std::get<bool>(get_flag("allow_tf32")) && !doubles_;
-    check(cudnnSetConvolutionMathType(conv_, tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH),
+    // Where few channels meet, turning the layout for the rounding products costs more than they
+    // save.
+    constexpr int64_t kFewChannels = 64;
+    const bool wide = s.channel_last || std::min(s.image_channels, s.map_channels) >= kFewChannels;
+    const bool tf32 = std::get<bool>(get_flag("allow_tf32")) && dtype == DType::float32 && wide;
+    const bool half = dtype == DType::float16 || dtype == DType::bfloat16;
+    check(cudnnSetConvolutionMathType(conv_, half   ? CUDNN_TENSOR_OP_MATH
+                                             : tf32 ? CUDNN_DEFAULT_MATH
+                                                    : CUDNN_FMA_MATH),
           "cudnnSetConvolutionMathType");
   }
   ~CudnnConvOf() override {
@@ -144,10 +162,22 @@ class CudnnConvOf final : public CudnnConv {
   }
 
  private:
-  static void set_plain(cudnnTensorDescriptor_t tensor, cudnnDataType_t type,
-                        const AxisList& sizes) {
-    check(cudnnSetTensorNdDescriptorEx(tensor, CUDNN_TENSOR_NCHW, type,
-                                       static_cast<int>(sizes.all.size()), sizes.all.data()),
+  static cudnnDataType_t stored_as(DType dtype) {
+    switch (dtype) {
+      case DType::float64:
+        return CUDNN_DATA_DOUBLE;
+      case DType::float16:
+        return CUDNN_DATA_HALF;
+      case DType::bfloat16:
+        return CUDNN_DATA_BFLOAT16;
+      default:
+        return CUDNN_DATA_FLOAT;
+    }
+  }
+  static void set_sizes(cudnnTensorDescriptor_t tensor, cudnnDataType_t type,
+                        cudnnTensorFormat_t format, const AxisList& sizes) {
+    check(cudnnSetTensorNdDescriptorEx(tensor, format, type, static_cast<int>(sizes.all.size()),
+                                       sizes.all.data()),
           "cudnnSetTensorNdDescriptorEx");
   }
 
@@ -178,7 +208,7 @@ class CudnnConvOf final : public CudnnConv {
 
 std::shared_ptr<const CudnnConv> cudnn_conv(ConvProduct product, const ConvShape& shape,
                                             DType dtype, std::string* why_not) {
-  const std::string declines = cudnn_declines(shape);
+  const std::string declines = cudnn_declines(shape, dtype);
   if (!declines.empty()) {
     if (why_not) *why_not = declines;
     return nullptr;

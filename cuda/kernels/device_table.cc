@@ -32,7 +32,7 @@ const void* DeviceTable::on(CudaQueue& queue) const {
     device = &queue.device;
     memory = device->allocate(bytes, MemoryKind::device);
     device->copy(queue, memory, held_->numbers.data(), bytes);
-    check(cudaStreamSynchronize(queue.stream), "cudaStreamSynchronize");
+    check(cudaStreamSynchronize(queue.in_order()), "cudaStreamSynchronize");
   }
   return memory;
 }

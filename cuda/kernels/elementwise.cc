@@ -6,21 +6,16 @@
 namespace trireme::cuda {
 namespace {
 
-std::optional<BoundKernel> elementwise_kernel(const KernelSite& site, const std::string& function,
-                                              std::string* why_not) {
+BoundKernel elementwise_kernel(const KernelSite& site, const std::string& function) {
   const ValueInfo& out = *site.out_at(0);
   const size_t count = site.in_size();
   std::vector<Strides> strides;
   std::string call;
   for (size_t i = 0; i < count; ++i) {
     const ValueInfo& in = *site.in_at(i);
-    const std::string type = type_text(in.dtype);
-    if (type.empty()) {
-      if (why_not) *why_not = cat("no kernel for ", name_of(in.dtype));
-      return std::nullopt;
-    }
     strides.push_back(broadcast_strides(in.shape, out.shape));
-    call += cat(i ? ", " : "", "((const ", type, "*)p.at[", i + 1, "])[o", i, "]");
+    call += cat(i ? ", " : "", "(", number_type(in.dtype), ")((const ", type_text(in.dtype),
+                "*)p.at[", i + 1, "])[o", i, "]");
   }
   const std::string type = type_text(out.dtype);
   const std::string body =
@@ -35,21 +30,17 @@ std::optional<BoundKernel> elementwise_kernel(const KernelSite& site, const std:
                   });
 }
 
-std::optional<BoundKernel> cast_kernel(const KernelSite& site, std::string* why_not) {
+BoundKernel cast_kernel(const KernelSite& site) {
   const ValueInfo& in = site.in("A");
   const std::string from = type_text(in.dtype), to = type_text(site.out("Out").dtype);
-  if (from.empty() || to.empty()) {
-    if (why_not) *why_not = "no kernel for float16 and bfloat16";
-    return std::nullopt;
-  }
-  const std::string body =
-      cat("((", to, "*)p.at[0])[at] = (", to, ")((const ", from, "*)p.at[1])[at];\n");
+  const std::string body = cat("((", to, "*)p.at[0])[at] = (", to, ")(", number_type(in.dtype),
+                               ")((const ", from, "*)p.at[1])[at];\n");
   return on_queue(pointwise(in.shape, {}, body, 2), [](const KernelArgs& k) {
     return AddressList{k.out(0).address(), k.in(0).address()};
   });
 }
 
-std::optional<BoundKernel> select_kernel(const KernelSite& site, std::string*) {
+BoundKernel select_kernel(const KernelSite& site) {
   const ValueInfo& out = site.out("Out");
   const std::string type = bits_text(out.dtype);
   const std::string body = cat("((", type, "*)p.at[0])[at] = ((const bool*)p.at[1])[o0] ? ((const ",
@@ -73,13 +64,13 @@ void add_elementwise(DeviceKernels& kernels) {
         "pow",   "max",        "min",       "mod",     "floordiv", "eq",  "ne",    "lt",
         "le",    "gt",         "ge",        "and",     "or",       "xor"}) {
     const std::string function = cat("e_", name);
-    add_to(kernels, cat("p.", name), "generated",
-           [function](const KernelSite& site, std::string* why_not) {
-             return elementwise_kernel(site, function, why_not);
-           });
+    add_to(kernels, cat("p.", name), "generated", untyped([function](const KernelSite& site) {
+             return elementwise_kernel(site, function);
+           }),
+           Halves::taken);
   }
-  add_to(kernels, "p.select", "generated", select_kernel);
-  add_to(kernels, "p.cast", "generated", cast_kernel);
+  add_to(kernels, "p.select", "generated", untyped(select_kernel), Halves::taken);
+  add_to(kernels, "p.cast", "generated", untyped(cast_kernel), Halves::taken);
 }
 
 }  // namespace trireme::cuda

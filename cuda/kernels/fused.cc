@@ -70,11 +70,13 @@ class TileText {
       const int step = step_of(reg);
       if (reg < operands_) {
         const auto at = std::find(loads_.begin(), loads_.end(), reg) - loads_.begin();
-        out += cat("((const ", type, "*)p.at[", first + at, "])[o", at, "]");
+        const std::string stored = type_text(site_.in_at(static_cast<size_t>(reg))->dtype);
+        out += cat("((const ", stored, "*)p.at[", first + at, "])[o", at, "]");
       } else if (step < 0) {
         out += number_text(program_.constants[static_cast<size_t>(reg - operands_)]);
       } else {
         const TileProgram::Step& one = program_.steps[static_cast<size_t>(step)];
+        if (one.rounds != DType::float32) out += cat("(", type_text(one.rounds), ")");
         out += cat("e_", kTileFunctions[static_cast<size_t>(one.op)], "(");
         for (int i = 0; i < tile_operands(one.op); ++i) out += cat(i ? ", r" : "r", one.in[i]);
         out += ")";
@@ -115,18 +117,29 @@ KernelFn fused_run(Launch what, std::vector<int> outs, std::vector<int> loads) {
   };
 }
 
+constexpr int64_t kMany = 1 << 18;  // elements that fill a card even where a thread has four
+
 KernelFn fused_results(const KernelSite& site, const TileProgram& program,
                        const std::vector<int>& outs) {
   TileText tile(site, program);
   std::string stores;
+  FourElements four;
   for (size_t i = 0; i < outs.size(); ++i) {
     const int reg = program.results[static_cast<size_t>(outs[i])];
     tile.need(reg);
-    stores +=
-        cat("((", tile.is_mask(reg) ? "bool" : "float", "*)p.at[", i, "])[at] = r", reg, ";\n");
+    const std::string type = type_text(site.out_at(static_cast<size_t>(outs[i]))->dtype);
+    stores += cat("((", type, "*)p.at[", i, "])[at] = r", reg, ";\n");
+    four.declared += cat(type, " y", i, "[4];\n");
+    four.each += cat("y", i, "[u] = r", reg, ";\n");
+    four.stored += cat("((", type, "*)p.at[", i, "])[at] = y", i, "[u];\n");
   }
+  four.each = tile.text(static_cast<int>(outs.size())) + four.each;
   const Shape& shape = site.out_at(static_cast<size_t>(outs[0]))->shape;
   const int addresses = static_cast<int>(outs.size() + tile.loads().size());
+  if (shape.count() >= kMany) {
+    return fused_run(pointwise_by_four(shape, tile.strides(shape), four, addresses), outs,
+                     tile.loads());
+  }
   return fused_run(pointwise(shape, tile.strides(shape),
                              tile.text(static_cast<int>(outs.size())) + stores, addresses),
                    outs, tile.loads());
@@ -187,7 +200,7 @@ BoundKernel fused_kernel(const KernelSite& site) {
 }  // namespace
 
 void add_fused(DeviceKernels& kernels) {
-  add_to(kernels, "p.fused", "generated", untyped(fused_kernel));
+  add_to(kernels, "p.fused", "generated", untyped(fused_kernel), Halves::taken);
 }
 
 }  // namespace trireme::cuda

@@ -1,4 +1,6 @@
 // layer_norm and its gradient: a block of threads a row; sums are of float64.
+#include <algorithm>
+
 #include "core/text.h"
 #include "cuda/emit.h"
 #include "cuda/kernels/register.h"
@@ -8,7 +10,8 @@ namespace trireme::cuda {
 namespace {
 
 constexpr int kNormRowThreads = 256;
-constexpr int64_t kNormChunks = 32;  // of rows whose sums are added up beside each other
+// Chunks of rows are added up beside each other.
+constexpr int64_t kRowsPerChunk = 16, kMostChunks = 256;
 
 struct LayerSite {
   AxisRows rows;  // X as a matrix: rows, and what is normalised together
@@ -79,43 +82,62 @@ Launch input_gradient(const LayerSite& layer) {
                 6);
 }
 
+int64_t chunks_of(const LayerSite& layer) {
+  return std::clamp<int64_t>(layer.rows.rows() / kRowsPerChunk, 1, kMostChunks);
+}
+
 // Scale@GRAD and Bias@GRAD: sums over chunks of rows first, then over the chunks, always in the
 // same order. d.v: rows, columns, blocks of columns, chunks.
 Launch column_parts(const LayerSite& layer) {
-  const int64_t columns = layer.rows.extent,
+  const int64_t columns = layer.rows.extent, chunks = chunks_of(layer),
                 blocks = (columns + kNormRowThreads - 1) / kNormRowThreads;
   const std::string body =
       cat("typedef ", layer.type,
           " T; const int64 c = (int64)(blockIdx.x % d.v[2]) * blockDim.x + threadIdx.x;\n"
-          "const int64 chunk = blockIdx.x / d.v[2]; if (c >= d.v[1]) return;\n"
+          "const int64 chunk = blockIdx.x / d.v[2];\n"
           "const int64 begin = d.v[0] * chunk / d.v[3], end = d.v[0] * (chunk + 1) / d.v[3];\n"
           "const T *x = (const T*)p.at[0], *grad = (const T*)p.at[1], *mean = (const T*)p.at[2];\n"
-          "double sum = 0, weighted = 0;\nfor (int64 r = begin; r < end; ++r) {\n"
+          "__shared__ double inverses[",
+          kNormRowThreads,
+          "];\ndouble sum = 0, weighted = 0;\n"
+          "for (int64 first = begin; first < end; first += blockDim.x) {\n"
+          "const int64 until = e_min(first + (int64)blockDim.x, end), own = first + threadIdx.x;\n"
+          "__syncthreads();\nif (own < end) inverses[threadIdx.x] = ",
+          layer.inverse("((const T*)p.at[3])[own]"),
+          ";\n__syncthreads();\nif (c >= d.v[1]) continue;\n#pragma unroll 4\n"
+          "for (int64 r = first; r < until; ++r) {\n"
           "const double g = (double)grad[r * d.v[1] + c]; sum += g;\n"
-          "weighted += g * (double)(x[r * d.v[1] + c] - mean[r]) * ",
-          layer.inverse("((const T*)p.at[3])[r]"),
-          "; }\ndouble* to = (double*)p.at[4] + chunk * 2 * d.v[1];\n"
+          "weighted += g * (double)(x[r * d.v[1] + c] - mean[r]) * inverses[r - first]; } }\n"
+          "if (c >= d.v[1]) return;\ndouble* to = (double*)p.at[4] + chunk * 2 * d.v[1];\n"
           "to[c] = sum; to[d.v[1] + c] = weighted;\n");
   return {.kernel = generated({.body = body, .addresses = 5, .numbers = 4}),
-          .blocks = blocks * kNormChunks,
+          .blocks = blocks * chunks,
           .threads = kNormRowThreads,
-          .numbers = {layer.rows.rows(), columns, blocks, kNormChunks}};
+          .numbers = {layer.rows.rows(), columns, blocks, chunks}};
 }
 
+// Eight columns a block, whose chunks its warps' quarters share.
 Launch column_sums(const LayerSite& layer) {
+  constexpr int64_t kColumns = 8;
   const int64_t columns = layer.rows.extent;
   const std::string body =
-      cat("typedef ", layer.type,
-          " T; const int64 c = (int64)blockIdx.x * blockDim.x + threadIdx.x;\n"
-          "if (c >= d.v[0]) return;\nconst double* from = (const double*)p.at[0];\n"
-          "double sum = 0, weighted = 0;\nfor (int64 r = 0; r < d.v[1]; ++r) {\n"
-          "sum += from[r * 2 * d.v[0] + c]; weighted += from[(r * 2 + 1) * d.v[0] + c]; }\n"
-          "if (p.at[1]) ((T*)p.at[1])[c] = (T)weighted;\n"
-          "if (p.at[2]) ((T*)p.at[2])[c] = (T)sum;\n");
+      cat("typedef ", layer.type, " T; __shared__ double held[2][", kNormRowThreads,
+          "];\nconst int64 c = (int64)blockIdx.x * 8 + threadIdx.x % 8;\n"
+          "const double* from = (const double*)p.at[0];\n"
+          "double sum = 0, weighted = 0;\nif (c < d.v[0]) {\n#pragma unroll 4\n"
+          "for (int64 r = threadIdx.x / 8; r < d.v[1]; r += blockDim.x / 8) {\n"
+          "sum += from[r * 2 * d.v[0] + c]; weighted += from[(r * 2 + 1) * d.v[0] + c]; } }\n"
+          "held[0][threadIdx.x] = sum; held[1][threadIdx.x] = weighted;\n__syncthreads();\n"
+          "for (unsigned w = blockDim.x / 2; w >= 8; w /= 2) {\nif (threadIdx.x < w) {\n"
+          "held[0][threadIdx.x] += held[0][threadIdx.x + w];\n"
+          "held[1][threadIdx.x] += held[1][threadIdx.x + w]; }\n__syncthreads(); }\n"
+          "if (threadIdx.x >= 8 || c >= d.v[0]) return;\n"
+          "if (p.at[1]) ((T*)p.at[1])[c] = (T)held[1][threadIdx.x];\n"
+          "if (p.at[2]) ((T*)p.at[2])[c] = (T)held[0][threadIdx.x];\n");
   return {.kernel = generated({.body = body, .addresses = 3, .numbers = 2}),
-          .blocks = (columns + kNormRowThreads - 1) / kNormRowThreads,
+          .blocks = (columns + kColumns - 1) / kColumns,
           .threads = kNormRowThreads,
-          .numbers = {columns, kNormChunks}};
+          .numbers = {columns, chunks_of(layer)}};
 }
 
 BoundKernel layer_norm_backward(const KernelSite& site) {
@@ -139,7 +161,7 @@ BoundKernel layer_norm_backward(const KernelSite& site) {
     launch(parts, {from, arriving, means, variances, k.scratch}, *k.queue);
     launch(sums, {k.scratch, out_or_none(k, scale_grad), out_or_none(k, bias_grad)}, *k.queue);
   });
-  kernel.scratch = static_cast<size_t>(kNormChunks * 2 * layer.rows.extent) * sizeof(double);
+  kernel.scratch = static_cast<size_t>(chunks_of(layer) * 2 * layer.rows.extent) * sizeof(double);
   return kernel;
 }
 

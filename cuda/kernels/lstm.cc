@@ -335,8 +335,9 @@ struct LstmBackward {
     const LstmBackwardRoom<T> own = room(k.scratch);
     queue.device.use();
     if (n * d > 0) {
-      check(cudaMemsetAsync(own.dr, 0, static_cast<size_t>(2 * n * d) * sizeof(T), queue.stream),
-            "cudaMemsetAsync");
+      check(
+          cudaMemsetAsync(own.dr, 0, static_cast<size_t>(2 * n * d) * sizeof(T), queue.in_order()),
+          "cudaMemsetAsync");
     }
     // The input's gradient is what the sums of every row get.
     T* const row_sums = k.has_out(dinput) ? static_cast<T*>(k.out(dinput).address()) : own.row_sums;

@@ -26,8 +26,8 @@ void NamedRows::find(CudaQueue& queue, std::byte* scratch, const void* ids) cons
   const size_t half = bytes() / 2;
   if (half == 0) return;
   queue.device.use();
-  check(cudaMemsetAsync(scratch, kNoFirst, half, queue.stream), "cudaMemsetAsync");
-  check(cudaMemsetAsync(scratch + half, 0, half, queue.stream), "cudaMemsetAsync");
+  check(cudaMemsetAsync(scratch, kNoFirst, half, queue.in_order()), "cudaMemsetAsync");
+  check(cudaMemsetAsync(scratch + half, 0, half, queue.in_order()), "cudaMemsetAsync");
   launch(mark_, {ids, scratch, queue.fault}, queue);
 }
 

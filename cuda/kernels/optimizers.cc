@@ -222,11 +222,9 @@ struct AdamSite {
 
 BoundKernel adam_dense(const KernelSite& site) {
   const AdamSite at(site);
-  const Launch step =
-      pointwise(site.in("Param").shape, {},
-                cat("typedef ", type_text(site.in("Param").dtype), " T;\n", at.begin,
-                    "const T g = ((const T*)p.at[7])[at];\n", AdamSite::kStep),
-                13);
+  const Launch step = pointwise_after(
+      cat("typedef ", type_text(site.in("Param").dtype), " T;\n", at.begin), site.in("Param").shape,
+      cat("const T g = ((const T*)p.at[7])[at];\n", AdamSite::kStep), 13);
   return on_queue([=](const KernelArgs& k) {
     launch(step, at.operands(k, k.in(at.grad).address()), *k.queue);
     at.write_powers(k);

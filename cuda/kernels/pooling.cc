@@ -9,10 +9,10 @@ namespace trireme::cuda {
 namespace {
 
 // Numbers: count, planes, step, adaptive, inside, then the window's.
-constexpr size_t kPoolWindow = 5;
+constexpr size_t kPoolSizes = 2, kPoolWindow = 5;
 
 bool pool_takes(DType dtype, std::string* why_not) {
-  if (dtype == DType::float32 || dtype == DType::float64) return true;
+  if (is_floating(dtype)) return true;
   if (why_not) *why_not = cat("no kernel for ", name_of(dtype));
   return false;
 }
@@ -20,8 +20,8 @@ bool pool_takes(DType dtype, std::string* why_not) {
 // What all of them begin with. SPAN declares where window `at` of an axis begins and ends; PLANE is
 // where a plane begins, of images with so many pixels.
 std::string pool_begin(DType dtype) {
-  return cat("typedef ", type_text(dtype), " T;\nconst int64 step = d.v[2];\n",
-             window_text(kPoolWindow),
+  return cat("typedef ", type_text(dtype), " S; typedef ", number_type(dtype),
+             " T;\nconst int64 step = d.v[2];\n", window_text(kPoolWindow),
              "#define SPAN(a, at) \\\n"
              "  int64 b_##a = d.v[3] ? (at) * in_##a / out_##a : (at) * stride_##a - pad_##a; \\\n"
              "  int64 e_##a = d.v[3] ? (((at) + 1) * in_##a + out_##a - 1) / out_##a "
@@ -35,20 +35,21 @@ std::string pool_begin(DType dtype) {
              "#define EMPTY (e_d == b_d || e_h == b_h || e_w == b_w)\n");
 }
 
-constexpr const char* kPoolEnd = "#undef SPAN\n#undef PLANE\n#undef WEIGHT\n#undef EMPTY\n";
+constexpr const char* kPoolEnd =
+    "#undef SPAN\n#undef PLANE\n#undef WEIGHT\n#undef EMPTY\n#undef ONE\n";
 // For each window of each plane, or each pixel.
 constexpr const char* kEachOne =
     "for (int64 one = blockIdx.x * (int64)blockDim.x + threadIdx.x; one < d.v[0];"
     " one += gridDim.x * (int64)blockDim.x) {\n";
 constexpr const char* kWindowOfOne =
-    "const int64 plane = one / outs, at = one % outs;\n"
+    "ONE(outs, at)\n"
     "SPAN(d, at / (out_h * out_w)) SPAN(h, at / out_w % out_h) SPAN(w, at % out_w)\n";
 constexpr const char* kPixels =
     "for (int64 i = b_d; i < e_d; ++i) for (int64 j = b_h; j < e_h; ++j)"
     " for (int64 l = b_w; l < e_w; ++l) {\nconst int64 pixel = (i * in_h + j) * in_w + l;\n";
 // The windows that may hold a pixel; whether they do is seen by their spans.
 constexpr const char* kWindowsOfOne =
-    "const int64 plane = one / ins, pixel = one % ins;\n"
+    "ONE(ins, pixel)\n"
     "const int64 x_d = pixel / (in_h * in_w), x_h = pixel / in_w % in_h, x_w = pixel % in_w;\n"
     "#define RANGE(a) \\\n"
     "  const int64 low_##a = e_max((int64)0, d.v[3] ? x_##a * out_##a / in_##a - 1 "
@@ -72,6 +73,17 @@ std::string counted_by_int(std::string body) {
   return body;
 }
 
+// A window's sizes are part of the text: the compiler divides by them without a division.
+std::string with_sizes(std::string body, const std::vector<int64_t>& numbers) {
+  for (size_t i = kPoolSizes; i < numbers.size(); ++i) {
+    const std::string name = cat("d.v[", i, "]"), number = cat(numbers[i]);
+    for (size_t at = body.find(name); at != body.npos; at = body.find(name, at + number.size())) {
+      body.replace(at, name.size(), number);
+    }
+  }
+  return body;
+}
+
 Launch pool_launch(const Pool& pool, std::string body, int addresses, bool by_pixel) {
   constexpr int kPoolThreads = 256;
   constexpr int64_t kPoolBlocks = 1 << 20;
@@ -79,12 +91,21 @@ Launch pool_launch(const Pool& pool, std::string body, int addresses, bool by_pi
       pool.planes() * (by_pixel ? in_pixels(pool.window) : out_pixels(pool.window));
   const int64_t most =
       pool.planes() * std::max(in_pixels(pool.window), out_pixels(pool.window)) * 2;
+  // Neighbours in memory go to neighbours among the threads.
+  body = cat(
+      pool.step() > 1
+          ? "#define ONE(all, at) const int64 plane = one / ((all) * step) * step + one % step, "
+            "at = one / step % (all);\n"
+          : "#define ONE(all, at) const int64 plane = one / (all), at = one % (all);\n",
+      body);
   if (most < (int64_t{1} << 31)) body = counted_by_int(std::move(body));
   Launch launch;
   launch.numbers = {count, pool.planes(), pool.step(), pool.adaptive,
                     pool.exclusive || pool.adaptive};
   const std::vector<int64_t> window = window_numbers(pool.window);
   launch.numbers.insert(launch.numbers.end(), window.begin(), window.end());
+  body = with_sizes(std::move(body), launch.numbers);
+  launch.numbers.resize(kPoolSizes);
   launch.kernel = generated({.body = body + kPoolEnd,
                              .addresses = addresses,
                              .numbers = static_cast<int>(launch.numbers.size())});
@@ -101,16 +122,16 @@ std::optional<BoundKernel> pool_kernel(const KernelSite& site, int spatial, std:
   const DType dtype = site.in("X").dtype;
   if (!pool_takes(dtype, why_not)) return std::nullopt;
   std::string body = cat(pool_begin(dtype), kEachOne, kWindowOfOne,
-                         "const T* x = (const T*)p.at[1] + PLANE(plane, ins);\n");
+                         "const S* x = (const S*)p.at[1] + PLANE(plane, ins);\n");
   if (takes_largest(site)) {
     body += cat(
-        "T result = ", dtype == DType::float32 ? "-3.402823466e+38f" : "-1.7976931348623157e+308",
+        "T result = ", dtype == DType::float64 ? "-1.7976931348623157e+308" : "-3.402823466e+38f",
         ";\n", kPixels, "const T v = x[pixel * step]; if (v > result || v != v) result = v; }\n");
   } else {
     body += cat("T result = 0;\n", kPixels,
                 "result += x[pixel * step]; }\nresult = EMPTY ? (T)0 : result * WEIGHT;\n");
   }
-  body += "((T*)p.at[0])[PLANE(plane, outs) + at * step] = result; }\n";
+  body += "((S*)p.at[0])[PLANE(plane, outs) + at * step] = result; }\n";
   return on_queue(pool_launch(pool_site(site, spatial), body, 2, false), [](const KernelArgs& k) {
     return AddressList{k.out(0).address(), k.in(0).address()};
   });
@@ -123,19 +144,19 @@ std::optional<BoundKernel> pool_grad_kernel(const KernelSite& site, int spatial,
   if (!pool_takes(dtype, why_not)) return std::nullopt;
   std::string body = cat(pool_begin(dtype), kEachOne, kWindowsOfOne,
                          "const int64 o = PLANE(plane, outs) + at * step;\nconst T arriving = "
-                         "((const T*)p.at[3])[o];\n");
+                         "((const S*)p.at[3])[o];\n");
   if (takes_largest(site)) {
     body +=
-        cat("const T* x = (const T*)p.at[1] + PLANE(plane, ins);\n"
-            "const T top = ((const T*)p.at[2])[o];\nif (x[one % ins * step] != top) continue;\n"
-            "bool first = true;\nconst int64 own = one % ins;\n",
+        cat("const S* x = (const S*)p.at[1] + PLANE(plane, ins);\n"
+            "const T top = ((const S*)p.at[2])[o];\nif (x[pixel * step] != top) continue;\n"
+            "bool first = true;\nconst int64 own = pixel;\n",
             kPixels,
             "if (pixel < own && x[pixel * step] == top) first = false; }\n"
             "if (first) sum += arriving;\n");
   } else {
     body += "sum += arriving * WEIGHT;\n";
   }
-  body += "} } }\n((T*)p.at[0])[PLANE(plane, ins) + pixel * step] = sum; }\n";
+  body += "} } }\n((S*)p.at[0])[PLANE(plane, ins) + pixel * step] = sum; }\n";
   const int x_at = site.position("X"), out_at = site.position("Out"),
             grad_at = site.position("Out@GRAD"), x_grad_at = site.out_position("X@GRAD");
   return on_queue(pool_launch(pool_site(site, spatial), body, 4, true), [=](const KernelArgs& k) {
@@ -149,9 +170,9 @@ std::optional<BoundKernel> index_kernel(const KernelSite& site, std::string* why
   if (!pool_takes(dtype, why_not)) return std::nullopt;
   const std::string body = cat(
       pool_begin(dtype), kEachOne, kWindowOfOne,
-      "const T* x = (const T*)p.at[2] + plane * ins;\nint64 best = b_h * in_w + b_w;\n", kPixels,
+      "const S* x = (const S*)p.at[2] + plane * ins;\nint64 best = b_h * in_w + b_w;\n", kPixels,
       "if (x[pixel] > x[best] || x[pixel] != x[pixel]) best = pixel; }\n"
-      "if (p.at[0]) ((T*)p.at[0])[one] = x[best];\n"
+      "if (p.at[0]) ((S*)p.at[0])[one] = x[best];\n"
       "if (p.at[1]) ((int*)p.at[1])[one] = (int)best; }\n");
   const int out_at = site.out_position("Out"), mask_at = site.out_position("Mask");
   return on_queue(pool_launch(pool_site(site, 2), body, 3, false), [=](const KernelArgs& k) {
@@ -166,7 +187,7 @@ std::optional<BoundKernel> index_grad_kernel(const KernelSite& site, std::string
   const std::string body =
       cat(pool_begin(dtype), kEachOne, kWindowsOfOne,
           "if (((const int*)p.at[1])[plane * outs + at] == pixel)"
-          " sum += ((const T*)p.at[2])[plane * outs + at];\n} } }\n((T*)p.at[0])[one] = sum; }\n");
+          " sum += ((const S*)p.at[2])[plane * outs + at];\n} } }\n((S*)p.at[0])[one] = sum; }\n");
   const int mask_at = site.position("Mask"), grad_at = site.position("Out@GRAD"),
             x_grad_at = site.out_position("X@GRAD");
   return on_queue(pool_launch(pool_site(site, 2), body, 3, true), [=](const KernelArgs& k) {
@@ -180,13 +201,18 @@ std::optional<BoundKernel> index_grad_kernel(const KernelSite& site, std::string
 void add_pooling(DeviceKernels& kernels) {
   for (const int spatial : {2, 3}) {
     const std::string type = cat("pool", spatial, "d");
-    add_to(kernels, type, "generated", [spatial](const KernelSite& site, std::string* why_not) {
-      return pool_kernel(site, spatial, why_not);
-    });
-    add_to(kernels, type + "_grad", "generated",
-           [spatial](const KernelSite& site, std::string* why_not) {
-             return pool_grad_kernel(site, spatial, why_not);
-           });
+    add_to(
+        kernels, type, "generated",
+        [spatial](const KernelSite& site, std::string* why_not) {
+          return pool_kernel(site, spatial, why_not);
+        },
+        Halves::taken);
+    add_to(
+        kernels, type + "_grad", "generated",
+        [spatial](const KernelSite& site, std::string* why_not) {
+          return pool_grad_kernel(site, spatial, why_not);
+        },
+        Halves::taken);
   }
   add_to(kernels, "max_pool2d_with_index", "generated", index_kernel);
   add_to(kernels, "max_pool2d_with_index_grad", "generated", index_grad_kernel);

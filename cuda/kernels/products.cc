@@ -1,4 +1,6 @@
 // Matrix products by cuBLAS, in the precision of their operands unless FLAGS_allow_tf32 is set.
+#include <algorithm>
+
 #include "core/flags.h"
 #include "core/text.h"
 #include "cuda/cuda_device.h"
@@ -139,36 +141,55 @@ BlasProducts gradient_products(const KernelSite& site, const MatrixProducts& wor
 
 std::optional<BoundKernel> blas_kernel(DType dtype, std::vector<BlasProducts> all,
                                        std::string* why_not) {
-  if (dtype != DType::float32 && dtype != DType::float64) {
-    if (why_not) *why_not = cat("no matrix product of ", name_of(dtype));
+  const bool half = dtype == DType::float16 || dtype == DType::bfloat16;
+  const auto adds = [](const BlasProducts& one) {
+    return std::ranges::any_of(one.batches, [](const Batch& batch) { return batch.beta != 0; });
+  };
+  if (!is_floating(dtype) || (half && std::ranges::any_of(all, adds))) {
+    if (why_not) {
+      *why_not = cat(half ? "sums of products would be rounded to " : "no matrix product of ",
+                     name_of(dtype));
+    }
     return std::nullopt;
   }
   const bool tf32 = std::get<bool>(get_flag("allow_tf32"));
   for (BlasProducts& one : all) one.tf32 = tf32;
   std::erase_if(all, [](const BlasProducts& one) { return one.m == 0 || one.n == 0; });
-  if (dtype == DType::float64) {
+  const auto products_in = [&]<class T>(T) {
     return on_queue([all = std::move(all)](const KernelArgs& k) {
-      for (const BlasProducts& one : all) one.run<double>(k);
+      for (const BlasProducts& one : all) one.run<T>(k);
     });
+  };
+  switch (dtype) {
+    case DType::float64:
+      return products_in(double{});
+    case DType::float16:
+      return products_in(float16{});
+    case DType::bfloat16:
+      return products_in(bfloat16{});
+    default:
+      return products_in(float{});
   }
-  return on_queue([all = std::move(all)](const KernelArgs& k) {
-    for (const BlasProducts& one : all) one.run<float>(k);
-  });
 }
 
 void add_product(DeviceKernels& kernels, const char* type, OperandsOf operands) {
-  add_to(kernels, type, "cublas", [operands](const KernelSite& site, std::string* why_not) {
-    return blas_kernel(site.in("X").dtype, {forward_products(products_of(operands(site)))},
-                       why_not);
-  });
-  add_to(kernels, cat(type, "_grad"), "cublas",
-         [operands](const KernelSite& site, std::string* why_not) {
-           const MatrixProducts work = products_of(operands(site));
-           std::vector<BlasProducts> all;
-           if (site.wants("Y@GRAD")) all.push_back(gradient_products(site, work, false));
-           if (site.wants("X@GRAD")) all.push_back(gradient_products(site, work, true));
-           return blas_kernel(site.in("X").dtype, std::move(all), why_not);
-         });
+  add_to(
+      kernels, type, "cublas",
+      [operands](const KernelSite& site, std::string* why_not) {
+        return blas_kernel(site.in("X").dtype, {forward_products(products_of(operands(site)))},
+                           why_not);
+      },
+      Halves::taken);
+  add_to(
+      kernels, cat(type, "_grad"), "cublas",
+      [operands](const KernelSite& site, std::string* why_not) {
+        const MatrixProducts work = products_of(operands(site));
+        std::vector<BlasProducts> all;
+        if (site.wants("Y@GRAD")) all.push_back(gradient_products(site, work, false));
+        if (site.wants("X@GRAD")) all.push_back(gradient_products(site, work, true));
+        return blas_kernel(site.in("X").dtype, std::move(all), why_not);
+      },
+      Halves::taken);
 }
 
 }  // namespace

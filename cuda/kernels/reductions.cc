@@ -10,11 +10,11 @@ namespace {
 enum class Folds { sum, mean, prod, max, min, all, any };
 
 Fold fold_of(Folds kind, DType dtype, int64_t folded) {
-  const std::string type = type_text(dtype);
+  const std::string type = type_text(dtype), number = number_type(dtype);
   const bool real = is_floating(dtype);
   Fold fold{.acc = real ? "double" : "uint64",
             .start = kind == Folds::prod ? "1" : "0",
-            .load = cat("const ", type, " x = ((const ", type, "*)p.at[1])[e];\n")};
+            .load = cat("const ", number, " x = ((const ", type, "*)p.at[1])[e];\n")};
   const auto binary = [&](const std::string& op) {
     fold.fold = cat("acc ", op, " (", fold.acc, ")x");
     fold.combine = cat("acc ", op, " other");
@@ -34,7 +34,7 @@ Fold fold_of(Folds kind, DType dtype, int64_t folded) {
     case Folds::min: {
       // Every result has an element; the first stands for a start of its own. NaN wins.
       const std::string op = kind == Folds::max ? ">" : "<";
-      fold.acc = type;
+      fold.acc = number;
       fold.start = cat("((const ", type, "*)p.at[1])[base]");
       fold.fold = cat("(x ", op, " acc || x != x ? x : acc)");
       fold.combine = cat("(other ", op, " acc || other != other ? other : acc)");
@@ -52,13 +52,8 @@ Fold fold_of(Folds kind, DType dtype, int64_t folded) {
   return fold;
 }
 
-std::optional<BoundKernel> fold_kernel(const KernelSite& site, const std::vector<int>& axes,
-                                       Folds kind, std::string* why_not) {
+BoundKernel fold_kernel(const KernelSite& site, const std::vector<int>& axes, Folds kind) {
   const ValueInfo& in = site.in("A");
-  if (type_text(in.dtype).empty()) {
-    if (why_not) *why_not = cat("no kernel for ", name_of(in.dtype));
-    return std::nullopt;
-  }
   const int64_t results = site.out("Out").shape.count();
   if ((kind == Folds::max || kind == Folds::min) && results > 0 && in.shape.count() == 0) {
     throw site
@@ -73,7 +68,7 @@ std::optional<BoundKernel> fold_kernel(const KernelSite& site, const std::vector
                   });
 }
 
-std::optional<BoundKernel> sum_to_kernel(const KernelSite& site, std::string* why_not) {
+BoundKernel sum_to_kernel(const KernelSite& site) {
   const Shape& from = site.in("A").shape;
   const Shape& to = site.in("B").shape;
   const int shift = from.rank() - to.rank();
@@ -85,18 +80,19 @@ std::optional<BoundKernel> sum_to_kernel(const KernelSite& site, std::string* wh
       throw InternalError(cat("a value of shape ", from, " is no broadcast of ", to));
     axes.push_back(d);
   }
-  return fold_kernel(site, axes, Folds::sum, why_not);
+  return fold_kernel(site, axes, Folds::sum);
 }
 
 }  // namespace
 
 void add_reductions(DeviceKernels& kernels) {
   const auto add = [&](const char* type, Folds kind) {
-    add_to(kernels, type, "generated", [kind](const KernelSite& site, std::string* why_not) {
+    const auto make = [kind](const KernelSite& site) {
       const std::vector<int> axes = normal_axes(site, site.attr<std::vector<int32_t>>("axes"),
                                                 site.in("A").shape.rank(), "axes");
-      return fold_kernel(site, axes, kind, why_not);
-    });
+      return fold_kernel(site, axes, kind);
+    };
+    add_to(kernels, type, "generated", untyped(make), Halves::taken);
   };
   add("p.sum", Folds::sum);
   add("p.mean", Folds::mean);
@@ -105,7 +101,7 @@ void add_reductions(DeviceKernels& kernels) {
   add("p.reduce_min", Folds::min);
   add("p.all", Folds::all);
   add("p.any", Folds::any);
-  add_to(kernels, "p.sum_to_like", "generated", sum_to_kernel);
+  add_to(kernels, "p.sum_to_like", "generated", untyped(sum_to_kernel), Halves::taken);
 }
 
 }  // namespace trireme::cuda

@@ -24,8 +24,14 @@ void add_layer_norm(DeviceKernels& kernels);
 void add_optimizers(DeviceKernels& kernels);
 void add_fills(DeviceKernels& kernels);
 void add_dropout(DeviceKernels& kernels);
+void add_loss_scaling(DeviceKernels& kernels);
+
+// What a kernel does with float16 and bfloat16: where it declines them, the plan has it compute in
+// float32 between casts.
+enum class Halves { declined, taken };
 
 // For the row of this type, which the op table must have.
-void add_to(DeviceKernels& kernels, std::string_view type, const char* name, KernelMake make);
+void add_to(DeviceKernels& kernels, std::string_view type, const char* name, KernelMake make,
+            Halves halves = Halves::declined);
 
 }  // namespace trireme::cuda

@@ -26,10 +26,12 @@ void add_renamings(DeviceKernels& kernels) {
     for (const std::string& name : {type, type + "2"}) {
       add_to(kernels, name, "copy", untyped([](const KernelSite& site) {
                return same_elements(site.position("X"), site.out_position("Out"));
-             }));
+             }),
+             Halves::taken);
       add_to(kernels, name + "_grad", "copy", untyped([](const KernelSite& site) {
                return same_elements(site.position("Out@GRAD"), site.out_position("X@GRAD"));
-             }));
+             }),
+             Halves::taken);
     }
   }
 }
@@ -190,20 +192,25 @@ BoundKernel unstacked(const KernelSite& site, const char* from, const char* to) 
 void add_joins(DeviceKernels& kernels) {
   add_to(kernels, "concat", "generated", untyped([](const KernelSite& site) {
            return join(input_pieces(site, false), site.position("X"), site.out_position("Out"));
-         }));
+         }),
+         Halves::taken);
   add_to(kernels, "concat_grad", "generated", untyped([](const KernelSite& site) {
            return cut(input_pieces(site, true), site.position("Out@GRAD"), 0);
-         }));
-  add_to(kernels, "split", "generated", untyped(split_forward));
+         }),
+         Halves::taken);
+  add_to(kernels, "split", "generated", untyped(split_forward), Halves::taken);
   add_to(kernels, "stack", "generated",
-         untyped([](const KernelSite& site) { return stacked(site, "X", site.out("Y")); }));
+         untyped([](const KernelSite& site) { return stacked(site, "X", site.out("Y")); }),
+         Halves::taken);
   add_to(kernels, "stack_grad", "generated",
-         untyped([](const KernelSite& site) { return unstacked(site, "Y@GRAD", "X@GRAD"); }));
+         untyped([](const KernelSite& site) { return unstacked(site, "Y@GRAD", "X@GRAD"); }),
+         Halves::taken);
   add_to(kernels, "unstack", "generated",
-         untyped([](const KernelSite& site) { return unstacked(site, "X", "Y"); }));
+         untyped([](const KernelSite& site) { return unstacked(site, "X", "Y"); }), Halves::taken);
   add_to(kernels, "unstack_grad", "generated", untyped([](const KernelSite& site) {
            return stacked(site, "Y@GRAD", site.out("X@GRAD"));
-         }));
+         }),
+         Halves::taken);
 }
 
 // ---- repeats
@@ -279,18 +286,20 @@ std::optional<BoundKernel> expand_backward(const KernelSite& site, std::string* 
 void add_shapes(DeviceKernels& kernels) {
   add_renamings(kernels);
   for (const std::string type : {"transpose", "transpose2"}) {
-    add_to(kernels, type, "generated", untyped(transpose_forward));
-    add_to(kernels, type + "_grad", "generated", untyped(transpose_backward));
+    add_to(kernels, type, "generated", untyped(transpose_forward), Halves::taken);
+    add_to(kernels, type + "_grad", "generated", untyped(transpose_backward), Halves::taken);
   }
   for (const bool strided : {false, true}) {
     const std::string type = strided ? "strided_slice" : "slice";
     add_to(kernels, type, "generated",
-           untyped([strided](const KernelSite& site) { return slice_forward(site, strided); }));
+           untyped([strided](const KernelSite& site) { return slice_forward(site, strided); }),
+           Halves::taken);
     add_to(kernels, type + "_grad", "generated",
-           untyped([strided](const KernelSite& site) { return slice_backward(site, strided); }));
+           untyped([strided](const KernelSite& site) { return slice_backward(site, strided); }),
+           Halves::taken);
   }
   add_joins(kernels);
-  add_to(kernels, "expand", "generated", untyped(expand_forward));
+  add_to(kernels, "expand", "generated", untyped(expand_forward), Halves::taken);
   add_to(kernels, "expand_grad", "generated", expand_backward);
 }
 

@@ -3,9 +3,11 @@
 
 #include "core/flags.h"
 #include "layers/layers.h"
+#include "layers/mixed_precision.h"
 #include "layers/optimizer.h"
 #include "tests/cuda/cuda_places.h"
 #include "tests/runtime/loop_nets.h"
+#include "tests/support/op_runner.h"
 
 namespace trireme::testing {
 namespace {
@@ -112,6 +114,105 @@ TEST(CudaNets, OfImagesTrainAsOnTheCpuAndRoundTheirProductsWhereAsked) {
   set_flag("allow_tf32", false);
   EXPECT_NE(rounded, gpu);
   EXPECT_LT(distance({cpu[0]}, {rounded[0]}), 1e-2);  // later steps carry the first ones' errors on
+}
+
+struct HalfNet {
+  DType half;
+  double bound;  // of losses, relative: some roundings of the type
+};
+
+// An image net and a dense one behind it, decorated: what is white computes in halves.
+std::vector<float> losses_in_halves(const Place& place, DType half, int steps) {
+  auto main = Program::create(), startup = Program::create();
+  std::string loss;
+  {
+    const UniqueNameGuard own_names;
+    const ProgramGuard guard(main, startup);
+    Var& x = main->global_block().create_var(
+        {.name = "x", .dtype = DType::float32, .shape = Shape{-1, 8, 12, 12}, .is_data = true});
+    Var& label = main->global_block().create_var(
+        {.name = "label", .dtype = DType::int64, .shape = Shape{-1, 1}, .is_data = true});
+    Var& first = layers::conv2d(x, {.num_filters = 16, .filter_size = 3, .padding = 1});
+    Var& normal = layers::batch_norm(first, {.act = "relu"});
+    Var& second =
+        layers::conv2d(normal, {.num_filters = 16, .filter_size = 3, .stride = 2, .padding = 1});
+    Var& small = layers::pool2d(second, {.pool_size = 2, .pool_stride = 2});
+    Var& wide = layers::fc({small}, {.size = 32, .act = "tanh"});
+    Var& logits = layers::fc({layers::layer_norm(wide)}, {.size = 4});
+    Var& mean = layers::mean(layers::softmax_with_cross_entropy(logits, label));
+    loss = mean.name();
+    mixed_precision::OptimizerWithMixedPrecision(std::make_shared<optimizer::Momentum>(0.05, 0.9),
+                                                 {.init_loss_scaling = 128, .half = half})
+        .minimize(mean);
+  }
+  Draw draw(4);
+  const Tensor images = cast(draw.uniform({6, 8, 12, 12}), DType::float32);
+  Tensor labels(DType::int64, Shape{6, 1});
+  for (int i = 0; i < 6; ++i) labels.data<int64_t>()[i] = i % 4;
+  Scope scope;
+  Executor exe(place);
+  const RunOptions options{.scope = &scope, .process_seed = 3};
+  exe.run(*startup, {}, {}, options);
+  std::vector<float> losses;
+  for (int step = 0; step < steps; ++step) {
+    const auto fetched = exe.run(*main, {{"x", images}, {"label", labels}}, {loss}, options);
+    losses.push_back(fetched[0].tensor().on_host().data<float>()[0]);
+  }
+  return losses;
+}
+
+// A half has 11 or 8 bits: the first loss differs by roundings of what is between, later ones by
+// what those make of the parameters.
+TEST(CudaNets, InHalvesTrainAsOnTheCpu) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU is visible";
+  constexpr int kSteps = 8;
+  for (const HalfNet& net : {HalfNet{DType::float16, 4e-3}, HalfNet{DType::bfloat16, 3e-2}}) {
+    SCOPED_TRACE(name_of(net.half));
+    const std::vector<float> cpu = losses_in_halves(cpu_place(), net.half, kSteps);
+    const std::vector<float> gpu = losses_in_halves(cuda_place(0), net.half, kSteps);
+    EXPECT_EQ(gpu, losses_in_halves(cuda_place(0), net.half, kSteps)) << "two runs differ";
+    EXPECT_LT(gpu.back(), gpu.front());
+    for (int step = 0; step < kSteps; ++step) {
+      const double away = std::abs(double(cpu[step]) - gpu[step]) / cpu[0];
+      EXPECT_LT(away, net.bound) << "step " << step << ": " << cpu[step] << " and " << gpu[step];
+      if (step == 0 || step + 1 == kSteps) {
+        std::printf("cuda: %s, step %d: %g on the CPU, %g on the GPU\n",
+                    std::string(name_of(net.half)).c_str(), step, cpu[step], gpu[step]);
+      }
+    }
+  }
+}
+
+// Of a feed that lies on the card already nothing is copied over the host, and it stays as it was.
+TEST(CudaNets, TakeFeedsThatLieOnTheCard) {
+  if (!has_gpu()) GTEST_SKIP() << "no GPU is visible";
+  auto main = Program::create(), startup = Program::create();
+  std::string out;
+  {
+    const UniqueNameGuard own_names;
+    const ProgramGuard guard(main, startup);
+    Var& x = main->global_block().create_var(
+        {.name = "x", .dtype = DType::float32, .shape = Shape{-1, 5}, .is_data = true});
+    Var& y = main->global_block().create_var(
+        {.name = "y", .dtype = DType::float32, .shape = Shape{-1, 5}, .is_data = true});
+    out = layers::relu(layers::elementwise_add(layers::relu(x), y)).name();
+  }
+  Draw draw(4);
+  const Tensor x = cast(draw.uniform({3, 5}), DType::float32);
+  const Tensor y = cast(draw.uniform({3, 5}), DType::float32);
+  Scope scope;
+  Executor exe(cuda_place(0));
+  const RunOptions options{.scope = &scope};
+  const auto run = [&](const Tensor& a, const Tensor& b) {
+    return numbers(exe.run(*main, {{"x", a}, {"y", b}}, {out}, options)[0].tensor().on_host());
+  };
+  const std::vector<double> wanted = run(x, y);
+  const Tensor x_there = x.to(cuda_place(0)), y_there = y.to(cuda_place(0));
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(run(x_there, y_there), wanted) << i;
+  EXPECT_EQ(run(x_there, y), wanted);
+  EXPECT_EQ(run(y_there, x_there), run(y, x));
+  EXPECT_EQ(numbers(x_there.on_host()), numbers(x));
+  EXPECT_EQ(numbers(y_there.on_host()), numbers(y));
 }
 
 // The card cannot stop a step: the run that fed the id fails when it ends, and the next one works.

@@ -106,6 +106,9 @@ TEST(CudaText, EveryKernelCompilesWhereThereIsNoCard) {
                       .alignment = facts.alignment,
                       .blocked_images = facts.blocked_images,
                       .copy_queues = facts.copy_queues,
+                      .half_tiles = facts.half_tiles,
+                      .channel_last = facts.channel_last,
+                      .rounds_float = facts.channel_last,
                       .shared_memory = facts.shared_memory};
   int programs = 0, kernels = 0;
   std::set<std::string> made;
@@ -131,8 +134,10 @@ TEST(CudaText, EveryKernelCompilesWhereThereIsNoCard) {
     if (own && !made.contains(row->type())) unmade.push_back(row->type());
   }
   // Primitives that need more than one op: nets on a card run them (cuda_nets_test.cc).
-  EXPECT_THAT(unmade, ::testing::ElementsAre("p.batch_norm_relu", "p.batch_norm_relu_grad",
-                                             "p.is_finite", "p.mod", "p.squeeze"));
+  EXPECT_THAT(unmade,
+              ::testing::ElementsAre("p.batch_norm_relu", "p.batch_norm_relu_grad", "p.from_blocks",
+                                     "p.is_finite", "p.mod", "p.squeeze", "p.to_blocks"));
+  cuda::ask_for_joined_texts(4);
   const std::vector<cuda::GeneratedText> all = cuda::all_generated_texts();
   ASSERT_GT(all.size(), 200u);
   EXPECT_GT(cuda::compile_texts(all, "sm_90").size(), 0u);

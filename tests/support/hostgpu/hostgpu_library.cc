@@ -142,8 +142,7 @@ extern "C" void trireme_add_kernels(trireme::DeviceKernels& kernels) {
   kernels.facts = {.lanes = cpu.lanes,
                    .alignment = cpu.alignment,
                    .blocked_images = cpu.blocked_images,
-                   .shared_memory = false,
-                   .half = false};
+                   .shared_memory = false};
   for (const OpSchema* row : op_table().rows()) {
     if (row->trait().host) continue;
     for (const Kernel& kernel : row->kernels()) {
