@@ -192,27 +192,42 @@ std::vector<RegionLink> gradient_links(const Op& op, const std::string& slot,
     }
     return {};
   };
+  // An array that iterations write: each takes and adds elements of its gradient, which is made as
+  // long as the array where nothing arrives.
+  const auto handed_on = [&](const std::string& name) {
+    return is_array(op, name) && std::find(written.begin(), written.end(), name) != written.end();
+  };
+  const auto array_of = [&](const std::string& gradient) -> std::string {
+    for (const std::string& name : inputs) {
+      if (grad_name(name) == gradient && handed_on(name)) return name;
+    }
+    return {};
+  };
   for (size_t i = 0; i < arriving.size() && i < from.size(); ++i) {
     if (from[i] == kEmptyVar) continue;
+    const std::string array = array_of(arriving[i]);
+    std::string to = result_of(arriving[i]);
+    // Where nobody wants it, what arrived is changed: its elements keep their memory for the next
+    // step.
+    if (to.empty() && !array.empty()) to = from[i];
     links.push_back({.how = How::carry,
                      .entry = arriving[i],
                      .last = arriving[i],
                      .from = from[i],
-                     .to = result_of(arriving[i])});
+                     .to = std::move(to),
+                     .like = array});
   }
   for (size_t i = 0; i < inputs.size() && i < results.size(); ++i) {
     const std::string gradient = grad_name(inputs[i]);
     const bool linked = std::any_of(links.begin(), links.end(),
                                     [&](const RegionLink& link) { return link.entry == gradient; });
     if (linked || results[i] == kEmptyVar) continue;
-    // Of an array that iterations write, each takes and adds elements.
-    const bool handed_on = is_array(op, inputs[i]) &&
-                           std::find(written.begin(), written.end(), inputs[i]) != written.end();
-    RegionLink link{.how = handed_on ? How::carry : How::sum,
+    const bool carried = handed_on(inputs[i]);
+    RegionLink link{.how = carried ? How::carry : How::sum,
                     .last = gradient,
                     .to = results[i],
                     .like = inputs[i]};
-    if (handed_on) link.entry = gradient;
+    if (carried) link.entry = gradient;
     links.push_back(std::move(link));
   }
   return links;

@@ -16,10 +16,10 @@ BoundKernel dequantize_kernel(const KernelSite& site) {
             out_at = site.out_position("Out");
   const auto range = static_cast<T>(site.attr<float>("max_range"));
   return BoundKernel([=](const KernelArgs& k) {
-    const T factor = k.in<T>(scale_at)[0] / range;
+    const T scale = k.in<T>(scale_at)[0];
     const T* x = k.in<T>(x_at);
     std::transform(x, x + k.in(x_at).numel(), k.out<T>(out_at),
-                   [=](T each) { return each * factor; });
+                   [=](T each) { return each * scale / range; });
   });
 }
 

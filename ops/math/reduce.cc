@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-using Fold = Expr (*)(Expr, std::vector<int>, bool);
+using Fold = Expr (*)(Expr, const std::vector<int>&, bool);
 
 std::vector<int> reduced_axes(const OpView& op) {
   const int rank = op.in("X").shape.rank();

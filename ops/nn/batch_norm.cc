@@ -80,6 +80,25 @@ void batch_norm_gradients(Body& b) {
   if (b.wants("Bias@GRAD")) b.out("Bias@GRAD") = reduce_sum(grad, others);
 }
 
+// As the row says. Fixed statistics are named where they are kept, too: 1.8.5 reads them there.
+void make_batch_norm_grad(GradMaker& g) {
+  OpSpec spec{.type = "batch_norm_grad", .attrs = g.op().attrs()};
+  for (const char* attr : {"op_role", "op_role_var", "op_callstack"}) spec.attrs.erase(attr);
+  for (const char* slot : {"X", "Scale", "Bias"}) spec.inputs[slot] = g.in(slot);
+  for (const char* slot : {"SavedMean", "SavedVariance"}) spec.inputs[slot] = g.out(slot);
+  if (g.op().attr_or<bool>("use_global_stats", false)) {
+    for (const char* slot : {"Mean", "Variance"}) spec.inputs[slot] = g.in(slot);
+  }
+  spec.inputs["Y@GRAD"] = g.out_grad("Y");
+  bool wanted = false;
+  for (const char* slot : {"X", "Scale", "Bias"}) {
+    std::vector<std::string> gradients = g.in_grad(slot);
+    wanted = wanted || !gradients.empty();
+    spec.outputs[grad_name(slot)] = std::move(gradients);
+  }
+  if (wanted) g.append(std::move(spec));
+}
+
 }  // namespace
 
 void register_batch_norm(Registry& ops) {
@@ -93,7 +112,8 @@ void register_batch_norm(Registry& ops) {
                .training_outputs = {"ReserveSpace"}})
       .kernel(typed<float, double>(
           []<class T>(const KernelSite& site) { return batch_norm<T>(site, {}); }))
-      .grad({"X", "Scale", "Bias", "SavedMean", "SavedVariance"})
+      .grad({"X", "Scale", "Bias", "SavedMean", "SavedVariance", "Mean", "Variance"})
+      .grad_maker(make_batch_norm_grad)
       .grad_outs({"Y"})
       .no_grad({"Mean", "Variance", "MomentumTensor", "MomemtumTensor", "MeanOut", "VarianceOut"})
       .grad_kernel(typed<float, double>(

@@ -28,6 +28,12 @@ Expr momentum_of(const Body& b) {
   return constant(b.in("Mean"), b.attr<float>("momentum"));
 }
 
+Expr empty_like(Expr x) {
+  return emit_op(x.emitter(), "fill_constant", {},
+                 {{"shape", std::vector<int64_t>{0}}, {"dtype", static_cast<int32_t>(x.dtype())}},
+                 {{"Out", 1}})["Out"][0];
+}
+
 // Two sweeps, so that a large mean does not eat the variance.
 void sync_batch_norm(Body& b) {
   const Expr x = b.in("X");
@@ -43,6 +49,7 @@ void sync_batch_norm(Body& b) {
     b.out("MeanOut") = mean;
     b.out("VarianceOut") = variance;
   }
+  if (b.wants("ReserveSpace")) b.out("ReserveSpace") = empty_like(x);
   const Expr inverse = rsqrt(variance + static_cast<double>(b.attr<float>("epsilon")));
   b.out("SavedMean") = mean;
   b.out("SavedVariance") = inverse;

@@ -377,7 +377,7 @@ void register_others(Registry& ops) {
       .kernel(untyped(select_kernel));
 
   ops.primitive("p.cast")
-      .traits({.keeps_rows = true})
+      .traits({.keeps_rows = true, .images = BlockedImages::any})
       .in("A", "any shape and type")
       .out("Out", "A in another element type")
       .renames("A", "Out")

@@ -176,7 +176,7 @@ void register_rows(Registry& ops) {
       .shape(scatter_shape)
       .kernel(typed_by<float, double, int32_t, int64_t>(
           "X", []<class T>(const KernelSite& site) { return scatter_kernel<T>(site); }))
-      .grad({"Ids"})
+      .grad({"Ids", "Updates"})  // Updates for its shape; 1.8.5 wants it there
       .no_grad({"Ids"})
       .grad_shape(scatter_grad_shape)
       .grad_kernel(typed_by<float, double>(

@@ -132,12 +132,12 @@ BoundKernel anchor_targets(const KernelSite& site) {
                       site.out_position("BBoxInsideWeight")};
   const int number_at = rules.classes ? site.out_position("ForegroundNumber") : -1;
   const std::vector<int> out(outs, outs + 5);
-  const RandomSource source = box_source(site);
+  const BoxSource source = box_source(site, rules.random);
   return [=](const KernelArgs& k) {
     std::vector<int32_t> places, scored, labels, numbers;
     std::vector<T> codes, weights;
     Lod place_lod = {{0}}, score_lod = {{0}}, image_lod = {{0}};
-    BoxSampler sampler(rules.random ? &source : nullptr, k);
+    BoxSampler sampler(source, k);
     for (int64_t n = 0; n < images; ++n) {
       const auto image = static_cast<size_t>(n);
       const T* info = k.in<T>(info_at) + 3 * n;
@@ -260,6 +260,7 @@ void register_anchor_targets(Registry& ops) {
       .attr("rpn_negative_overlap", 0.3f, "what is no object overlaps all by less")
       .attr("rpn_fg_fraction", 0.25f, "the share of objects in an image's anchors")
       .attr("use_random", true, "choose at random, not the first")
+      .attr("seed", 0, "of that choice; 0: another one in every process")
       .sample(anchor_sample(false));
   anchor_row(ops, "retinanet_target_assign", true)
       .attr("positive_overlap", 0.5f, "objects overlap a true box by so much")

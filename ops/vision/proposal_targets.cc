@@ -138,11 +138,11 @@ BoundKernel proposal_labels(const KernelSite& site) {
        {"Rois", "LabelsInt32", "BboxTargets", "BboxInsideWeights", "BboxOutsideWeights"}) {
     out.push_back(site.out_position(slot));
   }
-  const RandomSource source = box_source(site);
+  const BoxSource source = box_source(site, rules.random);
   return [=](const KernelArgs& k) {
     ProposalLabels<T> all;
     Lod lod = {{0}};
-    BoxSampler sampler(rules.random ? &source : nullptr, k);
+    BoxSampler sampler(source, k);
     for (int64_t n = 0; n < images; ++n) {
       const auto i = static_cast<size_t>(n);
       ProposedImage<T> image = proposed(
@@ -213,6 +213,7 @@ void register_proposal_targets(Registry& ops) {
       .required_attr<int32_t>("class_nums", "number of classes, background included")
       .at_least(1)
       .attr("use_random", true, "choose at random, not the first")
+      .attr("seed", 0, "of that choice; 0: another one in every process")
       .attr("is_cascade_rcnn", false, "take all boxes, and no true ones among them")
       .attr("is_cls_agnostic", false, "codes have two places: background and object")
       .shape(proposal_labels_shape)

@@ -426,7 +426,7 @@ void register_roi_weights(Registry& ops) {
   region_row(ops.op("prroi_pool"), Weighing::integral)
       .doc("Regions of images in bins, each the integral of the image between its pixels")
       .out("Out", "[regions, channels, pooled_height, pooled_width]")
-      .grad({"X", "ROIs", "BatchRoINums"})
+      .grad({"X", "ROIs", "BatchRoINums", "Out"})  // Out is 1.8.5's to read
       .no_grad({"BatchRoINums"})
       .sample(region_sample(Weighing::integral, {{"spatial_scale", 0.8f}}));
 }

@@ -15,11 +15,11 @@ std::vector<int64_t> sequence_of_every_image(const KernelSite& site, const char*
       .fix(cat("feed ", slot, " with a sequence for every image"));
 }
 
-RandomSource box_source(const KernelSite& site) {
-  return {std::nullopt, random_stream(site), PerStep::change};
+BoxSource box_source(const KernelSite& site, bool random) {
+  return random ? BoxSource(random_source(site, PerStep::change)) : std::nullopt;
 }
 
-BoxSampler::BoxSampler(const RandomSource* source, const KernelArgs& k) {
+BoxSampler::BoxSampler(const BoxSource& source, const KernelArgs& k) {
   if (source) philox_ = source->philox(k);
 }
 

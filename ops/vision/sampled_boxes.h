@@ -16,12 +16,14 @@ namespace trireme {
 std::vector<int64_t> sequence_of_every_image(const KernelSite& site, const char* slot,
                                              int64_t images);
 
-RandomSource box_source(const KernelSite& site);
+// None where boxes are not chosen at random.
+using BoxSource = std::optional<RandomSource>;
+BoxSource box_source(const KernelSite& site, bool random);
 
 // Keeps `most` of what there is: at random, or the first where there is no source.
 class BoxSampler {
  public:
-  BoxSampler(const RandomSource* source, const KernelArgs& k);
+  BoxSampler(const BoxSource& source, const KernelArgs& k);
   void keep(std::vector<int32_t>& all, int64_t most);
 
  private:

@@ -217,7 +217,8 @@ void bind_compiled_program(py::module_& m) {
       .def("check_passes", &text_of_pass_checks, py::arg("feed"), py::arg("scope"),
            py::arg("tolerance"))
       .def_property_readonly("trains", &CompiledProgram::trains)
-      .def_property_readonly("devices", &CompiledProgram::devices)
+      .def("devices",
+           [](const CompiledProgram& self, const Place& like) { return self.devices(like.kind); })
       .def_property_readonly("is_data_parallel", &CompiledProgram::is_data_parallel);
 }
 

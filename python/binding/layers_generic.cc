@@ -66,6 +66,40 @@ std::vector<int> axes_of(const py::object& dim) {
 }
 
 // x op y, where y is a variable or a number; NotImplemented lets Python try the other side.
+// Whether Python may ask the other operand of x + y, whose class knows what to do with variables.
+// Whoever is asked for equality last gives identity.
+bool leaves_to(py::handle other, const std::string& op) {
+  static const std::map<std::string, const char*> mirrored = {
+      {"elementwise_add", "__radd__"},
+      {"elementwise_sub", "__rsub__"},
+      {"elementwise_mul", "__rmul__"},
+      {"elementwise_div", "__rtruediv__"},
+      {"elementwise_pow", "__rpow__"},
+      {"elementwise_mod", "__rmod__"},
+      {"elementwise_floordiv", "__rfloordiv__"},
+      {"less_than", "__gt__"},
+      {"less_equal", "__ge__"},
+      {"greater_than", "__lt__"},
+      {"greater_equal", "__le__"}};
+  const auto found = mirrored.find(op);
+  if (found == mirrored.end()) return true;
+  const py::handle type(reinterpret_cast<PyObject*>(Py_TYPE(other.ptr())));
+  const std::string home = py::str(py::getattr(type, "__module__", py::str("")));
+  if (home == "builtins" || home == "numpy") return false;
+  const py::object object = py::module_::import("builtins").attr("object");
+  const py::object own = py::getattr(type, found->second, py::none());
+  return !own.is_none() && !own.is(py::getattr(object, found->second, py::none()));
+}
+
+// An array refuses to be one number in words of its own.
+bool loads(py::detail::make_caster<Scalar>& number, py::handle value) {
+  try {
+    return number.load(value, true);
+  } catch (const py::error_already_set&) {
+    return false;
+  }
+}
+
 void def_operators(py::module_& m) {
   m.def("math_op",
         [](const std::string& op, Var& x, const py::object& y, bool reverse) -> py::object {
@@ -75,7 +109,16 @@ void def_operators(py::module_& m) {
                                     : &layers::math_op(op, x, other, python_line()));
           }
           py::detail::make_caster<Scalar> number;
-          if (!number.load(y, true)) return py::reinterpret_borrow<py::object>(Py_NotImplemented);
+          if (!loads(number, y)) {
+            if (!reverse && leaves_to(y, op)) {
+              return py::reinterpret_borrow<py::object>(Py_NotImplemented);
+            }
+            throw Error(ErrorKind::type_mismatch, cat("it takes a Variable or a number beside ",
+                                                      x.name(), ", not ", described(y)))
+                .in(op)
+                .at(python_line())
+                .fix("make a variable of an array: layers.assign(array), or feed it to fluid.data");
+          }
           const auto scalar = py::detail::cast_op<Scalar>(number);
           return py::cast(reverse ? &layers::reverse_math_op(op, scalar, x, python_line())
                                   : &layers::math_op(op, x, scalar, python_line()));

@@ -83,6 +83,12 @@ Complaint complain(const std::vector<Parameter>& parameters, const PublicFunctio
     }
     result.distance += distance;
   };
+  if (first == 1 && args.size() > 0 && !fits(args[0], parameters[0].type)) {
+    note(5,
+         cat("it is a method of ", wanted_text(parameters[0].type), " and is called on ",
+             described(args[0])),
+         call);
+  }
   if (args.size() > parameters.size()) {
     note(4,
          cat("it takes ", parameters.size() - first, " arguments but ", args.size() - first,
@@ -172,9 +178,17 @@ bool is_dump() {
          text.find("Unable to cast Python instance") != std::string::npos;
 }
 
+// A method that is called on None: pybind11 would hand it a null pointer.
+bool is_on_none(PyObject* self, PyObject* args) {
+  return PyTuple_GET_SIZE(args) > 0 && PyTuple_GET_ITEM(args, 0) == Py_None &&
+         record_of(self)->is_method;
+}
+
 PyObject* enter(PyObject* self, PyObject* args, PyObject* kwargs) {
-  PyObject* result = pybind_enter(self, args, kwargs);
-  if (result || !is_dump()) return result;
+  if (!is_on_none(self, args)) {
+    PyObject* result = pybind_enter(self, args, kwargs);
+    if (result || !is_dump()) return result;
+  }
   PyErr_Clear();
   try {
     explain(self, args, kwargs);
@@ -207,6 +221,7 @@ void watch_class(py::handle type) {
   const std::string name = without_module(reinterpret_cast<PyTypeObject*>(type.ptr())->tp_name);
   const auto members = py::dict(type.attr("__dict__"));
   for (const auto& [key, member] : members) {
+    if (PyType_Check(member.ptr()) && !member.is(type)) watch_class(member);  // its enumerations
     watch_function(member);
     if (Py_IS_TYPE(member.ptr(), &PyStaticMethod_Type)) watch_function(member.attr("__func__"));
     if (!py::hasattr(member, "fset")) continue;

@@ -1,6 +1,7 @@
 // Places: CPUPlace, CUDAPlace and CUDAPinnedPlace are three faces of one small value.
 #include "core/place.h"
 
+#include "core/device.h"
 #include "core/text.h"
 #include "python/binding/binding.h"
 
@@ -38,6 +39,7 @@ void bind_places(py::module_& m) {
   py::class_<CpuPlace, Place>(m, "CPUPlace")
       .def(py::init([] { return CpuPlace{cpu_place()}; }))
       .def("__repr__", [](const CpuPlace&) { return "CPUPlace"; });
+  m.def("gpu_count", [] { return device_count(DeviceKind::cuda); });
   py::class_<CudaPlace, Place>(m, "CUDAPlace")
       .def(py::init([](int id) {
              if (id < 0) {

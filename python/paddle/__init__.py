@@ -12,6 +12,9 @@ from .batch import batch
 from . import tensor  # first: it gives variables their methods
 from . import (amp, compat, dataset, device, distribution, framework, inference, io, linalg, metric, nn, optimizer, reader,
                regularizer, static, utils)
+from .device import (get_device, is_compiled_with_cinn, is_compiled_with_cuda, is_compiled_with_ipu,
+                     is_compiled_with_mlu, is_compiled_with_npu, is_compiled_with_rocm, is_compiled_with_xpu,
+                     set_device)
 from .fluid import framework as _framework
 from .fluid.core import CPUPlace, CUDAPinnedPlace, CUDAPlace, VarType as _VarType
 from .fluid.framework import get_flags, set_flags, require_version as _require_version
@@ -65,15 +68,6 @@ def get_default_dtype():
 
 def set_default_dtype(d):
     _C.set_default_dtype(d)
-
-
-def is_compiled_with_cuda():
-    return False
-
-
-is_compiled_with_xpu = is_compiled_with_npu = is_compiled_with_rocm = is_compiled_with_cuda
-is_compiled_with_mlu = is_compiled_with_ipu = is_compiled_with_cinn = is_compiled_with_cuda
-get_device, set_device = device.get_device, device.set_device
 
 
 Tensor = Variable

@@ -54,6 +54,25 @@ TEST(RpnTargetAssign, AtRandomAsManyAsAreWanted) {
   EXPECT_TRUE(scored[1] == 1 || scored[1] == 2);
 }
 
+TEST(RpnTargetAssign, TheSeedDecidesTheChoice) {
+  std::vector<float> corners;
+  for (int i = 0; i < 64; ++i) {
+    for (const int corner : {12, 12, 19, 19}) corners.push_back(static_cast<float>(corner));
+  }
+  const auto chosen = [&](int seed) {
+    const Tensors out = run_op(
+        {.type = "rpn_target_assign",
+         .inputs = {{"Anchor", {floats({64, 4}, corners)}},
+                    {"GtBoxes", {kBox}},
+                    {"IsCrowd", {kNoCrowd}},
+                    {"ImInfo", {kInfo}}},
+         .attrs = {{"rpn_straddle_thresh", -1.0f}, {"rpn_batch_size_per_im", 8}, {"seed", seed}}});
+    return numbers(out.at("ScoreIndex")[0]);
+  };
+  EXPECT_EQ(chosen(5), chosen(5));
+  EXPECT_NE(chosen(5), chosen(6));
+}
+
 TEST(RetinanetTargetAssign, ClassesOfAnchors) {
   const Tensors out = run_op({.type = "retinanet_target_assign",
                               .inputs = {{"Anchor", {kAnchors}},

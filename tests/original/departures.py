@@ -28,6 +28,8 @@ GRADIENTS = {
     'retinanet_target_assign_wide': 'gather adds the gradients of a row taken twice',
     'yolov3_loss_scored': 'Objects of one cell all have gradients',
     'deformable_roi_pooling': "deformable_roi_pooling's gradient",
+    'tree_conv': "tree_conv's gradient",
+    'tree_conv_depth': "tree_conv's gradient",
 }
 
 # The same rule, where finite differences cannot judge. case -> heading
@@ -47,7 +49,8 @@ DECLARED = {name: 'Declared shapes and types' for name in (
     'multiclass_nms_in_pixels', 'collect_fpn_proposals', 'locality_aware_nms', 'locality_aware_nms_in_pixels',
     'locality_aware_nms_quads', 'matrix_nms', 'matrix_nms_gaussian', 'retinanet_detection_output',
     'adaptive_pool3d_with_index', 'affine_grid', 'crop_tensor_by_variables', 'distributions_drawn_of_variables',
-    'filter_by_instag', 'filter_by_instag_nothing', 'filter_by_instag_rows')}
+    'filter_by_instag', 'filter_by_instag_nothing', 'filter_by_instag_rows', 'beam_search_decoder',
+    'beam_search_decoder_of_two_inputs', 'beam_search_decoder_that_ends')}
 
 # Arguments that the original does not use, and other contradictions in it. case -> heading
 CONTRADICTIONS = {

@@ -16,7 +16,7 @@ STEPS = 8
 
 
 def commands(names):
-    programs = sorted(glob.glob(os.path.join(ROOT, 'examples', 'fluid', '*.py')) + glob.glob(os.path.join(ROOT, 'examples', 'static', '*.py')))
+    programs = sorted(path for folder in ('detection', 'fluid', 'static') for path in glob.glob(os.path.join(ROOT, 'examples', folder, '*.py')))
     for path in programs + [os.path.join(ROOT, 'examples', 'demo.py')]:
         with open(path) as file:
             text = file.read()

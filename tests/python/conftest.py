@@ -46,9 +46,9 @@ def environment(monkeypatch):
 def _counts():
     """How the recorded cases of the original, and the examples on a device, came out in this process."""
     lines = []
-    module = sys.modules.get('test_hostgpu')
+    module = sys.modules.get('test_examples')
     if module is not None and module.equal:
-        lines.append(f'hostgpu: {len(module.equal)} of {len(module.RUNS)} ways to run the '
+        lines.append(f'hostgpu: {len(module.equal)} of {len(module.CASES)} ways to run the '
                      'examples say what they say on the CPU')
     module = sys.modules.get('test_transpiled_programs')
     if module is not None and module.counts:

@@ -6,6 +6,7 @@ import paddle.distributed as dist
 import paddle.fluid as fluid
 from paddle.fluid.incubate.fleet.base import role_maker
 from paddle.fluid.incubate.fleet.collective import fleet
+from paddle.fluid.layers import collective
 
 
 def main():
@@ -20,6 +21,9 @@ def main():
                          ('prod', dist.ReduceOp.PROD)):
             results[name] = fluid.layers.assign(given)
             dist.all_reduce(results[name], op)
+        results['inner_max'] = collective._c_allreduce(given, reduce_type='max')
+        results['inner_rows'] = collective._c_sync_comm_stream(collective._c_allgather(given, ranks), 0)
+        results['inner_root'] = collective._c_broadcast(fluid.layers.assign(given), 2)
         results['root'] = fluid.layers.assign(given)
         dist.broadcast(results['root'], 1)
         gathered = []

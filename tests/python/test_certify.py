@@ -9,7 +9,9 @@ import pytest
 
 import _trireme as _C
 import paddle.fluid as fluid
+from paddle import static
 from paddle.certify import certify, record as recorder
+from paddle.certify.comparisons import Subject
 from paddle.certify.records import Record
 
 HOSTGPU = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(_C.__file__))), 'tests', 'libhostgpu.so')
@@ -111,6 +113,47 @@ def test_what_cannot_be_compared_says_why():
     found = verdicts(certify(main, feed, scope, [loss.name]))
     assert found['2 places']['verdict'] == 'not run' and 'elementwise_div and no mean over samples' in found['2 places']['why']
     assert found['2 places, one thread']['verdict'] == 'not run' and 'fed float32 [1, 3]' in found['2 places, one thread']['why']
+
+
+def test_a_mean_of_what_mixes_samples_is_no_mean_over_samples():
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup):
+        x, found = fluid.data('x', [None, 4]), fluid.data('found', [None, 1])
+        each = fluid.layers.fc(x, 1) / fluid.layers.reduce_sum(found)
+        loss = fluid.layers.mean(each * found)
+        fluid.optimizer.SGD(0.1).minimize(loss)
+    scope = fluid.Scope()
+    fluid.Executor().run(startup, scope=scope)
+    feed = {'x': np.ones((4, 4), 'float32'), 'found': np.float32([[1], [0], [0], [1]])}
+    found = verdicts(certify(main, feed, scope, [loss.name]))
+    assert found['2 places']['verdict'] == 'not run' and 'reduce_sum and no mean' in found['2 places']['why']
+
+
+def test_a_mean_over_chosen_rows_is_no_mean_over_samples():
+    layers = fluid.layers
+    box, score = fluid.data('box', [None, 6, 4]), fluid.data('score', [None, 6, 1])
+    anchors, wanted = fluid.data('anchors', [6, 4]), fluid.data('wanted', [None, 4], lod_level=1)
+    crowd, info = fluid.data('crowd', [None, 1], 'int32', lod_level=1), fluid.data('info', [None, 3])
+    guess = layers.rpn_target_assign(box, score, anchors, anchors, wanted, crowd, info)[0]
+    loss = layers.mean(layers.fc(guess, 1))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    subject = Subject(fluid.default_main_program(), {}, fluid.Scope(), [loss.name])
+    assert subject.sums_its_loss() == 'rpn_target_assign'
+
+
+def test_batch_norm_of_2x_is_certified_on_several_places():
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup):
+        images = static.data('images', [None, 3, 4, 4])
+        loss = fluid.layers.mean(fluid.layers.square(static.nn.batch_norm(images)))
+        fluid.optimizer.SGD(0.1).minimize(loss)
+    assert any(op.output('ReserveSpace') for op in main.global_block().ops if op.type == 'batch_norm')
+    scope = fluid.Scope()
+    fluid.Executor().run(startup, scope=scope)
+    feed = {'images': np.random.RandomState(3).rand(8, 3, 4, 4).astype('float32')}
+    found = verdicts(certify(main, feed, scope, [loss.name]))
+    for name in ('2 places', '4 places', '2 places, one thread'):
+        assert found[name]['verdict'] in ('equal bits', 'within the bound'), found[name]
 
 
 def test_a_program_that_needs_other_processes_is_not_run():

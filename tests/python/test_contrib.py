@@ -1,4 +1,6 @@
 """fluid.contrib: fused layers, statistics of programs, decoupled weight decay. Numbers are the original's."""
+import inspect
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,8 @@ def run(build, feed, steps=1):
         if startup.global_block().ops:
             exe.run(startup)
         for _ in range(steps):
-            found = exe.run(main, feed=feed, fetch_list=list(made) if isinstance(made, (list, tuple)) else [made])
+            found = exe.run(main, feed=feed, fetch_list=list(made) if isinstance(made, (list, tuple)) else [made],
+                            return_numpy=False)
     return [np.array(value) for value in found]
 
 
@@ -134,3 +137,101 @@ def test_decoupled_weight_decay_shrinks_the_parameter_first():
     assert [op.type for op in main.global_block().ops].count('assign') == 1
     with pytest.raises(TypeError, match='class of optimizers'):
         contrib.extend_with_decoupled_weight_decay(fluid.optimizer.SGD(0.1))
+
+
+def in_rows(values, lengths):
+    return fluid.create_lod_tensor(np.float32(values).reshape([-1, 1]), [lengths], fluid.CPUPlace())
+
+
+def images():
+    """[[1, 2, 3], [4, 5, 6]] and [[7]]."""
+    feed = {'x': in_rows(range(1, 8), [6, 1]), 'row': in_rows([0] * 3, [2, 1]), 'col': in_rows([0] * 4, [3, 1])}
+    return feed, lambda: [data(name, 1, lod_level=1) for name in ('x', 'row', 'col')]
+
+
+def test_match_matrix_tensor():
+    words = fluid.create_lod_tensor(np.float32([[1, 0], [0, 1], [2, 3]]), [[2, 1]], fluid.CPUPlace())
+    others = fluid.create_lod_tensor(np.float32([[1, 2], [3, 4]]), [[1, 1]], fluid.CPUPlace())
+    ones = fluid.ParamAttr(initializer=fluid.initializer.Constant(1.0))
+
+    def build():
+        return layers.match_matrix_tensor(data('x', 2, lod_level=1), data('y', 2, lod_level=1), 1, param_attr=ones)[0]
+    found, = run(build, {'x': words, 'y': others})
+    assert found.ravel().tolist() == [3, 3, 35]
+    with pytest.raises(ValueError, match='one width'):
+        run(lambda: layers.match_matrix_tensor(data('x', 2, lod_level=1), data('y', 3, lod_level=1), 1), {})
+
+
+def test_var_conv_2d():
+    feed, inputs = images()
+    ones = fluid.ParamAttr(initializer=fluid.initializer.Constant(1.0))
+    found, = run(lambda: layers.var_conv_2d(*inputs(), 1, 1, [1, 2], stride=2, param_attr=ones), feed)
+    assert found.ravel().tolist() == [1, 5, 7]
+    with pytest.raises(ValueError, match='filter_size is'):
+        run(lambda: layers.var_conv_2d(*inputs(), 1, 1, [1, 2, 3]), {})
+
+
+def test_sequence_topk_avg_pooling():
+    feed, inputs = images()
+    found, = run(lambda: layers.sequence_topk_avg_pooling(*inputs(), topks=[1, 2], channel_num=1), feed)
+    assert found.tolist() == [[3, 2.5], [6, 5.5], [7, 3.5]]
+    with pytest.raises(fluid.core.EnforceNotMet, match='topks is'):
+        run(lambda: layers.sequence_topk_avg_pooling(*inputs(), topks=[2, 2], channel_num=1), {})
+
+
+def test_tree_conv_has_the_parameters_of_the_original():
+    main, startup = fluid.Program(), fluid.Program()
+    with fluid.program_guard(main, startup), fluid.unique_name.guard():
+        out = layers.tree_conv(fluid.data('n', [None, 10, 5]), fluid.data('e', [None, None, 2], 'int32'), 6, 2)
+    assert out.shape == (-1, 10, 6, 2)
+    assert {p.name: p.shape for p in main.all_parameters()} == {
+        'tree_conv_0.w_0': (5, 3, 6, 2), 'tree_conv_0.b_0': (10, 6, 2)}
+    assert [op.type for op in main.global_block().ops] == ['tree_conv', 'elementwise_add', 'tanh']
+    assert [op.attr('axis') for op in main.global_block().ops[1:2]] == [1]
+
+
+def tree(name, nodes):
+    return fluid.ParamAttr(name=name, initializer=fluid.initializer.NumpyArrayInitializer(np.int32(nodes)))
+
+
+def sampled(drawn, leaf_count=4, **more):
+    return layers.tdm_sampler(data('x', 1, 'int32'), drawn, [2, 4], leaf_count, tree('t', [[1, 3], [1, 4], [2, 5], [2, 6]]),
+                              tree('l', [[1], [2], [3], [4], [5], [6]]), **more)
+
+
+def test_tdm_sampler():
+    x = np.int32([[0], [3]])
+    (upper, lower), labels, masks = run_levels(lambda: sampled([1, 3], seed=5), x)
+    assert upper.tolist() == [[[1], [2]], [[2], [1]]]
+    assert [sorted(row[0] for row in leaf) for leaf in lower.tolist()] == [[3, 4, 5, 6]] * 2 and lower[:, 0, 0].tolist() == [3, 6]
+    assert labels[1][:, :, 0].tolist() == [[1, 0, 0, 0]] * 2 and masks[1].min() == 1
+    nodes, labels, masks = run(lambda: sampled([1, 0], output_positive=False, output_list=False), {'x': x})
+    assert nodes.tolist() == [[2], [1]] and labels.max() == 0 and masks.min() == 1
+
+
+def run_levels(build, x):
+    found = run(lambda: sum(build(), []), {'x': x})
+    return found[:2], found[2:4], found[4:]
+
+
+def test_tdm_sampler_refuses():
+    with pytest.raises(ValueError, match='draws from 1 levels'):
+        run(lambda: sampled([1]), {})
+    with pytest.raises(ValueError, match='a level gives no nodes'):
+        run(lambda: sampled([1, 0], output_positive=False), {})
+    with pytest.raises(TypeError, match='as its dtype'):
+        run(lambda: sampled([1, 0], dtype='float32'), {})
+    with pytest.raises(fluid.core.EnforceNotMet, match='asks for 4 nodes of level 1, which has 4'):
+        run(lambda: sampled([1, 4]), {})
+
+
+@pytest.mark.parametrize('name, says', [
+    ('search_pyramid_hash', 'Bloom filters'), ('rank_attention', 'on GPUs alone'),
+    ('load_persistables_for_increment', 'fluid.io.load_persistables'),
+    ('load_persistables_for_inference', 'is_distributed=False'), ('convert_dist_to_sparse_program', 'is_distributed=False'),
+    ('Compressor', 'slim.quantization')])
+def test_what_is_not_built_says_what_to_use(name, says):
+    thing = getattr(contrib, name)
+    needed = [p for p in inspect.signature(thing).parameters.values() if p.default is p.empty and p.kind == p.POSITIONAL_OR_KEYWORD]
+    with pytest.raises(NotImplementedError, match=says):
+        thing(*[None] * len(needed))

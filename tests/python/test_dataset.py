@@ -11,7 +11,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from paddle.dataset import (cifar, common, conll05, flowers, image, imdb, imikolov, mnist, movielens,
+from paddle.dataset import (cifar, common, conll05, flowers, image, imdb, imikolov, mnist, movielens, mq2007,
                             sentiment, uci_housing, voc2012, wmt14, wmt16)
 
 
@@ -300,3 +300,62 @@ def test_split_and_cluster_files_reader(tmp_path):
     first = common.cluster_files_reader(str(tmp_path / '*.pickle'), 2, 0)
     second = common.cluster_files_reader(str(tmp_path / '*.pickle'), 2, 1)
     assert list(first()) == [0, 1, 2, 6, 7, 8] and list(second()) == [3, 4, 5, 9]
+
+
+RANKED = b'''0 qid:10 1:0.0 2:0.5 #docid = A inc = 1
+2 qid:10 1:0.25 2:NULL #docid = B
+1 qid:10 1:0.75 2:0.5 #docid = C
+0 qid:11 1:0.1 2:0.2 #docid = D
+1 qid:12 1:1.0 2:2.0
+1 qid:12 1:3.0 2:4.0
+'''
+
+
+@pytest.fixture
+def ranked(put, tmp_path):
+    (tmp_path / 'MQ2007' / 'MQ2007').mkdir(parents=True)
+    put('MQ2007/MQ2007/Fold1/train.txt', RANKED)
+
+
+def test_mq2007_has_documents_of_queries_the_most_relevant_first(ranked):
+    first, second, third = mq2007.load_from_text('MQ2007/Fold1/train.txt', fill_missing=-7)
+    assert [(len(each), each.query_id) for each in (first, second, third)] == [(3, 10), (1, 11), (2, 12)]
+    assert first[1].feature_vector == [0.25, -7] and first[0].description == 'docid = A inc = 1'
+    assert str(first[0]) == '0 10 0.0 0.5'
+    assert [(query, score) for query, score, _ in mq2007.gen_plain_txt(first)] == [(10, 2), (10, 1), (10, 0)]
+    pairs = [(one.tolist(), better[0], worse[0]) for one, better, worse in mq2007.gen_pair(first)]
+    assert pairs == [([1], 0.25, 0.75), ([1], 0.25, 0.0), ([1], 0.75, 0.0)]
+    assert [pair[1][0] for pair in mq2007.gen_pair(first, 'neighbour')] == [0.25, 0.75]
+    (scores, features), = mq2007.gen_list(first)
+    assert scores.tolist() == [[2], [1], [0]] and features.shape == (3, 2)
+
+
+def test_mq2007_leaves_out_queries_without_a_relevant_document(ranked):
+    assert len(list(mq2007.train())) == 3  # pairs; documents as relevant as each other are none
+    assert [scores.tolist() for scores, _ in mq2007.train(format='listwise')] == [[[2], [1], [0]], [[1], [1]]]
+    assert [score for score, _ in mq2007.train(format='pointwise')] == [2, 1]
+    assert [query for query, _, _ in mq2007.train(format='plain_txt')] == [10, 12]
+
+
+def test_mq2007_says_what_is_wrong(ranked, put, tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="format is 'pair'"):
+        next(mq2007.train(format='pair'))
+    with pytest.raises(ValueError, match='partial_order'):
+        next(mq2007.gen_pair(mq2007.QueryList(), 'half'))
+    with pytest.raises(TypeError, match='a QueryList is due'):
+        next(mq2007.gen_list([1]))
+    (tmp_path / 'broken.txt').write_bytes(b'1 qid:3 1:0.5\n1 query:3 1:0.5\n')
+    with pytest.raises(ValueError, match='line 2 is no document'):
+        mq2007.load_from_text(str(tmp_path / 'broken.txt'))
+    (tmp_path / 'MQ2007/MQ2007/Fold1/train.txt').unlink()
+    with pytest.raises(RuntimeError, match='cannot be fetched'):
+        list(mq2007.train())
+    put('MQ2007/' + mq2007.URL.split('/')[-1], b'Rar!', mq2007, 'MD5')
+    monkeypatch.setattr(mq2007.shutil, 'which', lambda name: None)
+    with pytest.raises(RuntimeError, match='none of unrar, 7z, bsdtar is installed: unpack it so that'):
+        list(mq2007.train())
+    (tmp_path / 'tool').write_text('#!/bin/sh\nmkdir -p MQ2007/Fold1; echo "1 qid:3 1:0.5" >MQ2007/Fold1/train.txt\n')
+    (tmp_path / 'tool').chmod(0o755)
+    monkeypatch.setattr(mq2007.shutil, 'which', lambda name: name)
+    monkeypatch.setattr(mq2007, '_UNPACK', [(str(tmp_path / 'tool'),)])
+    assert [score for score, _ in mq2007.train(format='pointwise')] == [1]

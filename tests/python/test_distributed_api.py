@@ -47,6 +47,7 @@ def test_ranks_exchange_what_their_programs_say():
         for rank in range(3):
             said = json.loads((pathlib.Path(logs) / f'workerlog.{rank}').read_text().splitlines()[-1])
             assert said == {'sum': [6, -3], 'max': [3, 0], 'min': [1, -2], 'prod': [6, 0], 'root': [2, -1],
+                            'inner_max': [3, 0], 'inner_rows': [1, 0, 2, -1, 3, -2], 'inner_root': [3, -2],
                             '0': [1, 0], '1': [2, -1], '2': [3, -2], 'worker_sum': [33]}
 
 

@@ -1,4 +1,5 @@
-"""Runs the examples as a user would and holds each to the quality that it states.
+"""Runs the examples as a user would and holds each to the quality that it states, then runs them on a
+device that is not the host: they say, number for number, what they said on the CPU.
 
 A program's first lines have, for every way to run it, a line such as
 
@@ -16,7 +17,20 @@ import sys
 
 import pytest
 
+import _trireme
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# A script that asks for CPUPlace gets the place of the first GPU, which the library serves.
+ON_GPU = """
+import os, runpy, sys
+import paddle
+import paddle.fluid as fluid
+paddle.CPUPlace = fluid.CPUPlace = lambda: fluid.CUDAPlace(0)
+sys.argv = sys.argv[1:]
+sys.path.insert(0, os.path.dirname(sys.argv[0]))
+runpy.run_path(sys.argv[0], run_name='__main__')
+"""
+HOSTGPU = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(_trireme.__file__))), 'tests', 'libhostgpu.so')
 FLUID = os.path.join(ROOT, 'examples', 'fluid')
 DATA = ['datasets.py', 'made_sets.py']
 PROGRAMS = ['fit_a_line.py', 'gan.py', 'image_classification.py', 'label_semantic_roles.py',
@@ -44,8 +58,12 @@ CASES = [(os.path.join(folder, program),) + line
          for folder, programs, _ in FOLDERS for program in programs for line in stated(program, folder)]
 
 
-def run(*command):
-    done = subprocess.run([sys.executable] + list(command), capture_output=True, text=True, timeout=300)
+equal = []  # the runs that said the same on the CPU and on the device
+
+
+def run(*command, **environment):
+    done = subprocess.run([sys.executable] + list(command), capture_output=True, text=True, timeout=300,
+                          env={**os.environ, **environment})
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -55,6 +73,17 @@ def test_demo_says_what_each_device_did():
     for device in (0, 1):
         assert f'device {device}: 14080 samples, mean loss' in output
     assert 'Accuracy on 360 digits it has not seen' in output
+
+
+def test_demo_takes_the_gpus_that_are_there(tmp_path):
+    if not os.path.exists(HOSTGPU):
+        pytest.skip('the C++ tests are not built')
+    script = f'import sys; sys.path.insert(0, {os.path.join(ROOT, "examples")!r}); import demo; demo.EPOCHS = 1; ' \
+        f'demo.OUTPUT = {str(tmp_path)!r}; demo.main()'
+    done = subprocess.run([sys.executable, '-c', script], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path), 'FLAGS_gpu_library': HOSTGPU,
+                               'HOSTGPU_COUNT': '2'})
+    assert 'on 2 GPU devices' in done.stdout and 'device 1: 704 samples' in done.stdout, done.stdout + done.stderr
 
 
 def test_every_program_is_here_and_states_its_quality():
@@ -75,7 +104,8 @@ def test_every_program_is_here_and_states_its_quality():
                          ids=[f'{os.path.basename(path)} {way}'.strip() for path, way, *_ in CASES])
 def test_example_reaches_what_it_states(path, way, measure, side, bound, tmp_path):
     picture = ['--picture', str(tmp_path / 'digits.png')] if path.endswith('gan.py') else []
-    output = run(path, *([way] if way else []), *picture)
+    script = [path, *([way] if way else []), *picture]
+    output = run(*script)
     assert 'the loaded model answers as the trained one' in output
     reached = re.fullmatch(r'held-out (\w+) ([\d.]+)', output.splitlines()[-1])
     assert reached and reached[1] == measure, output
@@ -84,3 +114,6 @@ def test_example_reaches_what_it_states(path, way, measure, side, bound, tmp_pat
     for drawn in picture[1:]:
         with open(drawn, 'rb') as file:
             assert file.read(4) == b'\x89PNG'
+    if os.path.exists(HOSTGPU):
+        assert run('-c', ON_GPU, *script, FLAGS_gpu_library=HOSTGPU) == output
+        equal.append(script)

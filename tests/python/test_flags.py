@@ -107,11 +107,6 @@ def server_threads(use):
     return written
 
 
-def gpus_that_are_refused():
-    program = fluid.CompiledProgram(fluid.Program()).with_data_parallel()
-    return problem(lambda: fluid.Executor(fluid.CUDAPlace(0)).run(program), Exception)
-
-
 def what_a_gpu_needs():
     return problem(lambda: fluid.Executor(fluid.CUDAPlace(0)).run(fluid.Program()), RuntimeError)
 
@@ -148,7 +143,6 @@ SEEN = {
     'FLAGS_rpc_get_thread_num': (12, 5, server_threads('get')),
     'FLAGS_rpc_prefetch_thread_num': (12, 5, server_threads('prefetch')),
     'FLAGS_rpc_send_thread_num': (12, 5, server_threads('send')),
-    'FLAGS_selected_gpus': ('0', '1,3', gpus_that_are_refused),
     'FLAGS_split_by_chunks': (False, True, shares_of_a_batch),
 }
 
@@ -163,6 +157,7 @@ SEEN_THERE = {
     'FLAGS_job_token': 'python/test_ps_tables.py',
     'FLAGS_lost_trainer': 'python/test_ps_ends.py',
     'FLAGS_plaintext': 'python/test_ps_tables.py',
+    'FLAGS_selected_gpus': 'python/test_gpus.py',
     'FLAGS_server_return_limit': 'python/test_ps_recovery.py',
     'FLAGS_server_snapshot': 'python/test_ps_recovery.py',
     'FLAGS_table_directory': 'python/test_ps_rows.py',

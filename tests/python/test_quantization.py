@@ -93,6 +93,8 @@ def test_gradients_read_what_was_rounded_and_training_goes_on(exe, scope):
     program = transformed(main, scope, False, 'moving_average_abs_max', 'abs_max').to_program()
     grad = next(op for op in program.global_block().ops if op.type == 'mul_grad')
     assert grad.input('Y') == ['fc_0.w_0.quantized.dequantized'] and grad.output('Y@GRAD') == ['fc_0.w_0@GRAD']
+    grad = next(op for op in program.global_block().ops if op.type == 'conv2d_grad')
+    assert grad.input('Filter') == ['conv2d_0.w_0.quantized.dequantized'] and grad.input('Input') == ['x.quantized.dequantized']
     losses = [exe.run(program, feed=FEED, fetch_list=[loss.name])[0].item() for _ in range(20)]
     assert losses[-1] < losses[3]
 
@@ -113,6 +115,23 @@ def test_the_transpiler_keeps_scales_in_the_startup_program(exe, scope):
     np.testing.assert_allclose(exe.run(test, feed=FEED, fetch_list=[loss.name])[0], [10.788367], rtol=1e-6)
     transpiler.convert_to_int8(test, PLACE)
     assert load_variable_data(scope, 'conv2d_0.w_0.int8').dtype == np.int8
+
+
+@pytest.mark.parametrize('kind', ['range_abs_max', 'moving_average_abs_max'])
+def test_scales_of_a_frozen_program_stand_still(exe, scope, kind):
+    main, startup, loss = net()
+    test = main.clone(for_test=True)
+    transpiler = QuantizeTranspiler(activation_quantize_type=kind)
+    transpiler.training_transpile(main, startup)
+    transpiler.training_transpile(test, fluid.Program())  # what that one would fill, nobody does
+    exe.run(startup)
+    exe.run(main, feed=FEED)
+    kept = load_variable_data(scope, 'x.scale')
+    transpiler.freeze_program(test, PLACE)
+    more = {'x': FEED['x'] * 9}
+    first, second = (exe.run(test, feed=more, fetch_list=[loss.name])[0] for _ in range(2))
+    assert first == second and load_variable_data(scope, 'x.scale') == kept
+    assert [p.name for p in main.all_parameters() if not p.trainable] == ['x.scale', 'relu_0.tmp_0.scale']
 
 
 def test_a_window_forgets_large_numbers(exe, scope):
@@ -183,3 +202,17 @@ def test_what_is_not_built_says_so():
             use()
     with pytest.raises(TypeError, match='IrGraph'):
         q.QuantizationTransformPass().apply(fluid.Program())
+
+
+@pytest.mark.parametrize('name, says', [
+    ('quantization.PostTrainingQuantization', 'QuantizationTransformPass'), ('quantization.WeightQuantization', 'FreezePass'),
+    ('quantization.QuantizationStrategy', 'FreezePass'), ('quantization.Qat2Int8MkldnnPass', 'frozen program'),
+    ('distillation.L2Distiller', 'stop_gradient on the teacher'), ('prune.StructurePruner', 'fewer filters'),
+    ('searcher.SAController', 'for each candidate'), ('nas.LightNASStrategy', 'for each candidate'), ('Context', 'Executor.run'),
+    ('graph.GraphWrapper', 'work on the Program')])
+def test_what_slim_has_not_says_what_to_do(name, says):
+    thing = fluid.contrib.slim
+    for part in name.split('.'):
+        thing = getattr(thing, part)
+    with pytest.raises(NotImplementedError, match=says):
+        thing(None)

@@ -54,11 +54,29 @@ class Subject:
             seen.add(name)
             return any(sees_samples(each, seen) for each in makers[name].input_arg_names)
 
+        shapes = {var.name: var.shape for var in self.program.list_vars() if var._has_shape}
+
+        def mixes(name, seen):
+            """The op that makes one number of all samples (a count of boxes, say), or that chooses how many
+            rows a sample has, on the way to `name`."""
+            op = makers.get(name)
+            if op is None or name in seen:
+                return None
+            seen.add(name)
+            if op.type in _CHOOSERS:
+                return op.type
+            if op.type in _REDUCTIONS and shapes.get(name, (-1,))[:1] != (-1,) and sees_samples(name, set()) \
+                    and shapes.get(op.input('X')[0], ())[:1] == (-1,):
+                return op.type
+            return next(filter(None, (mixes(each, seen) for each in op.input_arg_names)), None)
+
         def other(name):
             """None for a mean over samples, what adds means up, and what no sample decides."""
             op = makers.get(name)
-            if op is None or op.type in ('mean', 'reduce_mean') or not sees_samples(name, set()):
+            if op is None or not sees_samples(name, set()):
                 return None
+            if op.type in ('mean', 'reduce_mean'):
+                return mixes(op.input('X')[0], set())
             seen = [each for each in op.input_arg_names if sees_samples(each, set())]
             sums = op.type in ('elementwise_add', 'elementwise_sub', 'sum')
             scales = len(seen) == 1 and op.type in ('scale', 'cast', 'reshape2', 'elementwise_mul', 'elementwise_div') \
@@ -76,6 +94,10 @@ class Subject:
                      if (op.has_attr('op_role') and op.attr('op_role') & _RPC) or op.type == 'listen_and_serv'), None)
 
 
+# Ops that choose how many of a picture's boxes are learnt from: a mean over those is none over pictures.
+_CHOOSERS = {'generate_proposal_labels', 'generate_mask_labels', 'rpn_target_assign', 'retinanet_target_assign'}
+# Ops that may make one number of all samples.
+_REDUCTIONS = {'mean', 'reduce_sum', 'reduce_mean', 'reduce_max', 'reduce_min', 'reduce_prod', 'norm', 'squared_l2_norm'}
 _RPC = 4  # of op_role: it talks to other processes
 
 

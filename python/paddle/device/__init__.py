@@ -1,5 +1,5 @@
 """Which device is used. Programs choose by their Executor's place; what is here asks what there is."""
-from ..fluid import core as _core
+from ..fluid import core as _core, framework as _framework
 from ..fluid.framework import _get_paddle_place
 
 __all__ = ['get_device', 'set_device', 'is_compiled_with_cuda', 'is_compiled_with_xpu', 'is_compiled_with_npu',
@@ -12,20 +12,23 @@ _convert_to_place = _get_paddle_place
 
 
 def set_device(device):
-    """Only 'cpu' can be chosen."""
-    return _get_paddle_place(device)
+    """Where an Executor runs that is given no place: 'cpu', 'gpu' or 'gpu:NUMBER'. Returns the place."""
+    place = _get_paddle_place(device)
+    if place.is_gpu_place() and place.gpu_device_id() >= _core.get_cuda_device_count():
+        raise ValueError(f'{device!r} cannot be chosen: {_core.get_cuda_device_count()} GPUs can be used here')
+    _framework._chosen_place = place
+    return place
 
 
 def get_device():
-    return 'cpu'
+    """'cpu' or 'gpu:NUMBER': where an Executor runs that is given no place."""
+    place = _framework._current_expected_place()
+    return f'gpu:{place.gpu_device_id()}' if place.is_gpu_place() else 'cpu'
 
 
-def is_compiled_with_cuda():
-    return False
-
-
-is_compiled_with_xpu = is_compiled_with_npu = is_compiled_with_rocm = is_compiled_with_cuda
-is_compiled_with_ipu = is_compiled_with_mlu = is_compiled_with_cinn = is_compiled_with_cuda
+is_compiled_with_cuda = _core.is_compiled_with_cuda
+is_compiled_with_xpu = is_compiled_with_npu = is_compiled_with_rocm = is_compiled_with_ipu = _core._no
+is_compiled_with_mlu = is_compiled_with_cinn = _core._no
 
 
 def is_compiled_with_custom_device(device_type):

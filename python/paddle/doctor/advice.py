@@ -43,10 +43,10 @@ def of_call(full, thing, node):
     short = full.rpartition('.')[2]
     found = []
     if thing is core.CUDAPlace and not core.is_compiled_with_cuda():
-        found.append(Finding(node.lineno, 'refused', full, 'a program on a CUDAPlace is refused: this build has no GPU',
+        found.append(Finding(node.lineno, 'refused', full, 'a program on a CUDAPlace is refused: no GPU can be used on this machine',
                              'fluid.CPUPlace()'))
     if short in ('ParallelExecutor',) and _value(node, 'use_cuda') is True and not core.is_compiled_with_cuda():
-        found.append(Finding(node.lineno, 'refused', full, 'use_cuda=True is refused: this build has no GPU',
+        found.append(Finding(node.lineno, 'refused', full, 'use_cuda=True is refused: no GPU can be used on this machine',
                              'use_cuda=False'))
     if short == 'decorate' and _value(node, 'use_pure_fp16') is True:
         found.append(Finding(node.lineno, 'refused', full, 'use_pure_fp16=True is refused: parameters are float32',

@@ -14,6 +14,7 @@ def not_built(name, instead):
     """A class that can be imported and named, and says what is missing when it is used."""
     def refuse(self, *args, **kwargs):
         raise NotImplementedError(f'{name} is not built yet in Trireme: {instead}')
+    refuse.__name__, refuse.__qualname__ = '__init__', f'{name}.__init__'
     return type(name.rpartition('.')[2], (), {'__init__': refuse, '__doc__': f'{name}: not built yet.'})
 
 
@@ -243,12 +244,10 @@ class CompiledProgram:
 
     def _device_count(self, place=None):
         """With places=None the environment decides, by the kind of the executor's place."""
-        if self._is_data_parallel and self._from_environment:
-            if place is None or place.is_cpu_place():
-                _C.cpu_num()  # absent, CPU_NUM becomes 1 in this process's environment, as documented
-            else:
-                _C.default_places(place)
-        return self._engine.devices
+        place = place or core.CPUPlace()
+        if self._is_data_parallel and self._from_environment and place.is_cpu_place():
+            _C.cpu_num()  # absent, CPU_NUM becomes 1 in this process's environment, as documented
+        return self._engine.devices(place)
 
     def _run(self, executor, feed, names, scope, return_numpy, return_merged, use_prune):
         if self._is_inference and not isinstance(feed, dict):

@@ -46,7 +46,8 @@ class Graph:
 
 
 def is_compiled_with_cuda():
-    return False
+    """Whether a GPU can be used: its library and its driver are installed, and a card is visible."""
+    return _C.gpu_count() > 0
 
 
 def _no(*_):
@@ -99,8 +100,7 @@ def get_grad_op_desc(op_desc, no_grad_set, grad_sub_block):
     return descs, {name + '@GRAD': name for name in forward if name + '@GRAD' in used}
 
 
-def get_cuda_device_count():
-    return 0
+get_cuda_device_count = _C.gpu_count
 
 
 def get_xpu_device_count():

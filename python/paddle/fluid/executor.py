@@ -13,7 +13,7 @@ from _trireme import global_scope
 from ..progress import Progress, clear, rows, scalar
 from . import core
 from .compiler import CompiledProgram
-from .framework import (Operator, Program, Variable, _get_paddle_place, _schedules,
+from .framework import (Operator, Program, Variable, _current_expected_place, _get_paddle_place, _schedules,
                         default_main_program)
 
 __all__ = ['Executor', 'global_scope', 'scope_guard']
@@ -208,7 +208,7 @@ class Executor:
     """Runs programs on one place. place may also be a text such as 'cpu'."""
 
     def __init__(self, place=None):
-        self.place = core.CPUPlace() if place is None else _get_paddle_place(place)
+        self.place = _current_expected_place() if place is None else _get_paddle_place(place)
         self._engine = _C.Executor(self.place)
         self._closed = False
         self._io_of = (None, 0, False, [])  # of the program that ran last: see _program_io

@@ -15,7 +15,7 @@ from . import core
 from . import graph as _graph
 from . import op_proto as _op_proto
 from . import unique_name as _unique_name
-from .core import CPUPlace
+from .core import CPUPlace, is_compiled_with_cuda
 from .desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
 
 __all__ = ['Program', 'default_startup_program', 'default_main_program', 'program_guard',
@@ -52,10 +52,6 @@ def _dygraph_tracer():
     return None
 
 
-def is_compiled_with_cuda():
-    return False
-
-
 def _get_var(name, program=None):
     """A variable of the program's global block, by its name."""
     program = default_main_program() if program is None else program
@@ -65,9 +61,14 @@ def _get_var(name, program=None):
     return program.global_block().var(name)
 
 
+_chosen_place = None  # by paddle.set_device
+
+
 def _current_expected_place():
-    """Where code that asks before it makes an Executor should run: the CPU."""
-    return CPUPlace()
+    """Where an Executor runs that is given no place: what set_device chose, else the first GPU, else the CPU."""
+    if _chosen_place is not None:
+        return _chosen_place
+    return core.CUDAPlace(0) if core.is_compiled_with_cuda() else CPUPlace()
 
 
 _non_static_mode = _in_legacy_dygraph = _in_eager_mode = in_dygraph_mode
@@ -195,7 +196,7 @@ def _dynamic_mode_only(name):
     def refuse(self, *args, **kwargs):
         raise AssertionError(f'Variable.{name}() needs dynamic mode: in a static program fetch the '
                              'variable with Executor.run')
-    refuse.__name__ = name
+    refuse.__name__, refuse.__qualname__ = name, f'Variable.{name}'
     return refuse
 
 
@@ -728,11 +729,17 @@ def cpu_places(device_count=None):
 
 
 def cuda_places(device_ids=None):
-    assert core.is_compiled_with_cuda(), 'this build of Trireme has no CUDA: use cpu_places()'
+    """The GPUs of these numbers; without numbers those of FLAGS_selected_gpus, or all that are visible."""
+    assert core.is_compiled_with_cuda(), 'no GPU can be used here: use cpu_places()'
+    if device_ids is None:
+        return [core.CUDAPlace(place.gpu_device_id()) for place in _C.default_places(core.CUDAPlace(0))]
+    return [core.CUDAPlace(number) for number in device_ids]
 
 
 def cuda_pinned_places(device_count=None):
-    assert core.is_compiled_with_cuda(), 'this build of Trireme has no CUDA: use cpu_places()'
+    """As many as CPU_NUM says, or as are asked for."""
+    assert core.is_compiled_with_cuda(), 'no GPU can be used here: use cpu_places()'
+    return [core.CUDAPinnedPlace()] * (_C.cpu_num() if device_count is None else device_count)
 
 
 def _get_paddle_place(place):
@@ -744,8 +751,12 @@ def _get_paddle_place(place):
     kind, _, number = place.lower().partition(':')
     if kind in ('cpu', 'device') and not number:
         return CPUPlace()
-    if kind in ('gpu', 'gpu_pinned', 'xpu', 'npu', 'ipu', 'mlu'):
-        raise ValueError(f'{place!r} cannot be used: this build of Trireme runs on CPU only')
+    if kind == 'gpu' and (number or '0').isdigit():
+        return core.CUDAPlace(int(number or 0))
+    if kind == 'gpu_pinned' and not number:
+        return core.CUDAPinnedPlace()
+    if kind in ('xpu', 'npu', 'ipu', 'mlu'):
+        raise ValueError(f'{place!r} cannot be used: Trireme runs on CPUs and NVIDIA GPUs')
     raise ValueError(f'there is no place {place!r}: use \'cpu\', \'gpu\' or \'gpu:N\'')
 
 

@@ -117,8 +117,8 @@ class NativeConfig:
     def _files(self):
         return self.model_dir, self.prog_file, self.param_file
 
-    def _wants_gpu(self):
-        return self.use_gpu
+    def _gpu_number(self):
+        return self.device if self.use_gpu else None
 
     def _by_name(self):
         return self.specify_input_name
@@ -163,6 +163,7 @@ class AnalysisConfig:
         return self._params_file
 
     def enable_use_gpu(self, memory_pool_init_size_mb, device_id=0):
+        """The predictor computes there; its memory is taken when it is needed, not beforehand."""
         self._gpu = device_id
 
     def disable_gpu(self):
@@ -216,8 +217,8 @@ class AnalysisConfig:
     def _files(self):
         return self._model_dir, self._prog_file, self._params_file
 
-    def _wants_gpu(self):
-        return self.use_gpu()
+    def _gpu_number(self):
+        return self._gpu
 
     def _by_name(self):
         return self.specify_input_name()
@@ -283,11 +284,10 @@ class PaddlePredictor:
 
     def __init__(self, config):
         from . import executor, io
-        if config._wants_gpu():
-            raise NotImplementedError('this build has no GPU: call disable_gpu(), or set use_gpu to False')
         self._config = config
         self._scope = _C.Scope()
-        engine = executor.Executor(_C.CPUPlace())
+        gpu = config._gpu_number()
+        engine = executor.Executor(_C.CPUPlace() if gpu is None else _C.CUDAPlace(gpu))
         self._engine = engine._engine
         model_dir, *files = config._files()
         if bool(model_dir) == any(files):

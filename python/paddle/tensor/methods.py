@@ -6,6 +6,7 @@ from _trireme import Variable
 
 from .._style import static_style
 from ..fluid import layers as _layers
+from ..fluid.layers.math_op_patch import _set_operator
 from . import attribute, creation, linalg, logic, manipulation, math, random, running, search, stat
 
 # What has no variable for its first argument.
@@ -89,10 +90,10 @@ def add_methods(in_place):
     Variable.dim = Variable.ndimension = _dim
     Variable.ndim = property(_dim)
     Variable.T = property(lambda self: manipulation.transpose(self, list(range(len(self.shape)))[::-1]))
-    Variable.__and__ = lambda self, other: _of_bits(logic.bitwise_and, self, other)
-    Variable.__or__ = lambda self, other: _of_bits(logic.bitwise_or, self, other)
-    Variable.__xor__ = lambda self, other: _of_bits(logic.bitwise_xor, self, other)
-    Variable.__invert__ = lambda self: logic.bitwise_not(self)
-    Variable.__abs__ = lambda self: math.abs(self)
+    _set_operator('__and__', lambda self, other: _of_bits(logic.bitwise_and, self, other))
+    _set_operator('__or__', lambda self, other: _of_bits(logic.bitwise_or, self, other))
+    _set_operator('__xor__', lambda self, other: _of_bits(logic.bitwise_xor, self, other))
+    _set_operator('__invert__', lambda self: logic.bitwise_not(self))
+    _set_operator('__abs__', lambda self: math.abs(self))
     Variable.item = Variable.tolist = _item
     Variable.__getitem__, Variable.__setitem__ = _getitem, _setitem

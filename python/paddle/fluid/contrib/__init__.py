@@ -1,6 +1,7 @@
-"""fluid.contrib: layers, mixed precision, readers, statistics; what is not built yet says so when named."""
-from . import extend_optimizer, inferencer, layers, memory_usage_calc, mixed_precision, model_stat, op_frequence
-from . import quantize, reader, slim, trainer
+"""fluid.contrib: layers, decoders, mixed precision, readers, statistics; what is not built says so when used."""
+from . import decoder, extend_optimizer, inferencer, layers, memory_usage_calc, mixed_precision, model_stat, op_frequence
+from . import quantize, reader, slim, trainer, utils
+from .decoder import *
 from .extend_optimizer import extend_with_decoupled_weight_decay
 from .layers import *
 from .memory_usage_calc import memory_usage
@@ -12,8 +13,9 @@ from .quantize import QuantizeTranspiler
 from .reader import distributed_batch_reader
 from .slim import Compressor
 from .trainer import *
+from .utils import *
 
-__all__ = layers.__all__ + trainer.__all__ + [
+__all__ = layers.__all__ + trainer.__all__ + decoder.__all__ + utils.__all__ + [
     'AutoMixedPrecisionLists', 'Compressor', 'Inferencer', 'QuantizeTranspiler', 'decorate', 'distributed_batch_reader',
     'extend_with_decoupled_weight_decay', 'memory_usage', 'op_freq_statistic', 'summary']
 

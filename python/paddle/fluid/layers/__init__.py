@@ -23,8 +23,8 @@ from _trireme import (
     zeros_like, Recv, Send, _allreduce, _decay_step_counter)
 
 from .. import core
-from . import control_flow, detection, device, generated, io, learning_rate_scheduler, loss, math_op_patch, metric_op
-from . import nn, ops, sequence_lod, tensor, utils
+from . import collective, control_flow, detection, device, generated, io, learning_rate_scheduler, loss, math_op_patch
+from . import metric_op, nn, ops, sequence_lod, tensor, utils
 from . import decoder as _decoder  # before rnn's function takes the name of its module
 from . import structured as _structured
 from . import tensors as _tensors

@@ -47,18 +47,21 @@ def _matmul(self, other):
     return _C.apply('matmul_v2', {'X': self, 'Y': other}, {}, layer='matmul_v2')['Out'][0]
 
 
+def _set_operator(name, method):
+    method.__name__, method.__qualname__ = name, f'Variable.{name}'
+    setattr(Variable, name, method)
+
+
 def monkey_patch_variable():
     for name, (op, reverse) in _OPERATORS.items():
-        method = _binary(op, reverse)
-        method.__name__ = name
-        setattr(Variable, name, method)
-    Variable.__floordiv__ = _division('elementwise_floordiv')
-    Variable.__mod__ = _division('elementwise_mod')
+        _set_operator(name, _binary(op, reverse))
+    _set_operator('__floordiv__', _division('elementwise_floordiv'))
+    _set_operator('__mod__', _division('elementwise_mod'))
     # Assigning __eq__ does not take __hash__ away, but variables are told apart by identity.
     Variable.__hash__ = object.__hash__
-    Variable.__neg__ = lambda self: _C.negative(self)
+    _set_operator('__neg__', lambda self: _C.negative(self))
     Variable.__matmul__ = _matmul
-    Variable.__getitem__ = lambda self, key: _C.index(self, key)
+    _set_operator('__getitem__', lambda self, key: _C.index(self, key))
     Variable.astype = _astype
     Variable.__array_ufunc__ = None  # numpy leaves array + variable to the variable
 

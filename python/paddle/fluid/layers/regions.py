@@ -138,6 +138,8 @@ def crop_tensor(x, shape=None, offsets=None, name=None):
             inputs[each] = _one_each(value)
         elif value is not None:
             attrs[attr] = list(value)
+    if offsets is None:
+        attrs['offsets'] = [0] * len(x.shape)  # 1.8.5 reads one for every dimension
     return one('crop_tensor', inputs, attrs, name)
 
 

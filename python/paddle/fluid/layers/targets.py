@@ -1,6 +1,7 @@
 """Layers of detectors that learn: targets of anchors, proposals and masks, losses; and pyramids of proposals."""
 import _trireme as _C
 
+from ..framework import default_main_program
 from .apply import one
 
 __all__ = ['yolov3_loss', 'rpn_target_assign', 'retinanet_target_assign', 'generate_proposal_labels',
@@ -33,6 +34,8 @@ def sigmoid_focal_loss(x, label, fg_num, gamma=2.0, alpha=0.25):
 # ---- targets
 
 def _targets(op, inputs, attrs, slots):
+    if attrs.get('use_random'):
+        attrs = dict(attrs, seed=default_main_program().random_seed)
     outs = _C.apply(op, inputs, attrs, None)
     return _fixed([outs[slot][0] for slot in slots])
 

@@ -17,6 +17,8 @@ def _plain(name, function):
 
     def forward(self, x):
         return function(x, name=self._name)
+    for method in (__init__, forward):
+        method.__qualname__ = f'{name}.{method.__name__}'
     return type(name, (Layer,), {'__init__': __init__, 'forward': forward, '__module__': __name__,
                                  '__doc__': f'{name}, element by element.'})
 

@@ -2,11 +2,13 @@
 import _trireme as _C
 from _trireme import BasicGRUUnit, BasicLSTMUnit, basic_gru, basic_lstm, fused_bn_add_act
 
-from . import fused
+from . import fused, texts, trees
 from .fused import *
+from .texts import *
+from .trees import *
 
 __all__ = ['BasicGRUUnit', 'basic_gru', 'BasicLSTMUnit', 'basic_lstm', 'fused_bn_add_act',
-           'sparse_embedding'] + fused.__all__
+           'sparse_embedding'] + fused.__all__ + texts.__all__ + trees.__all__
 
 _TABLES = ('MemorySparseTable', 'CommonSparseTable', 'SSDSparseTable')
 

@@ -7,6 +7,8 @@ from ..slim.quantization.rewrite import ACTIVATION_TYPES, Freezer, Rewriter, to_
 __all__ = ['QuantizeTranspiler']
 
 _TYPES = ('conv2d', 'depthwise_conv2d', 'mul')
+# What ops that round read in training alone: the test program's own are never filled.
+_TRAINED = ('Iter', 'InScales', 'InAccum', 'InState')
 
 
 def _original_var_name(var_name):
@@ -37,6 +39,8 @@ class QuantizeTranspiler:
             made = startup.create_var(**facts)
             startup.append_op(type='fill_constant', outputs={'Out': [made]},
                               attrs={'shape': shape, 'dtype': dtype, 'value': float(value)})
+            if name.endswith('.scale'):  # all_parameters lists it: save_params and load_params take it along
+                return block.program.global_block().create_parameter(name=name, shape=shape, dtype=dtype, trainable=False)
             return block.create_var(stop_gradient=True, **facts)
         Rewriter(state, False, self._moving_rate, self._window_size).insert(
             program, self._kinds, _TYPES, self._bits, None)
@@ -47,6 +51,9 @@ class QuantizeTranspiler:
             for op in block.ops:
                 if op.type.startswith('fake_') and op.has_attr('is_test'):
                     op._set_attr('is_test', True)
+                    for slot in _TRAINED:
+                        if slot in op.input_names:
+                            op.desc.set_input(slot, [])
         Freezer(scope or global_scope(), place or core.CPUPlace(), self._bits, _TYPES).apply(program)
 
     def convert_to_int8(self, program, place, scope=None):

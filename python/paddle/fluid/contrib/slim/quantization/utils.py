@@ -30,8 +30,8 @@ def set_variable_data(scope, place, var_name, np_value):
 
 
 def _get_op_input_var_names(op):
-    """The operands that passes look at."""
-    slots = _SLOTS.get(op.type, (['X', 'Y'], None))[0]
+    """The operands that passes look at; of a gradient op those of its forward op."""
+    slots = _SLOTS.get(op.type.removesuffix('_grad'), (['X', 'Y'], None))[0]
     return [name for slot in slots if slot in op.input_names for name in op.input(slot)]
 
 
