@@ -177,7 +177,7 @@ class JoinedGroup final : public Group {
 }  // namespace
 
 std::vector<std::unique_ptr<Group>> join_groups(std::vector<std::unique_ptr<Group>> here,
-                                                std::shared_ptr<Group> others) {
+                                                const std::shared_ptr<Group>& others) {
   std::vector<std::unique_ptr<Group>> joined;
   for (auto& member : here) {
     joined.push_back(std::make_unique<JoinedGroup>(std::move(member), others));

@@ -14,6 +14,6 @@ namespace trireme {
 // processes. Roots are members of this process, and the first: who takes a sum in one process has
 // it in all.
 std::vector<std::unique_ptr<Group>> join_groups(std::vector<std::unique_ptr<Group>> here,
-                                                std::shared_ptr<Group> others);
+                                                const std::shared_ptr<Group>& others);
 
 }  // namespace trireme

@@ -47,7 +47,7 @@ Bio reader(const std::string& text) {
 }
 
 Context make_context(const Credentials& mine) {
-  const Context made(SSL_CTX_new(TLS_method()), SSL_CTX_free);
+  Context made(SSL_CTX_new(TLS_method()), SSL_CTX_free);
   SSL_CTX_set_min_proto_version(made.get(), TLS1_3_VERSION);
   SSL_CTX_set_num_tickets(made.get(), 0);
   SSL_CTX_set_verify(made.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);

@@ -1,6 +1,7 @@
 // Between convolutions images keep the layout that the convolution library works in.
 //
-// A convolution's results stand with their channels in blocks (ir/decided.h); pooling,
+// A convolution's results stand with their channels in blocks (ir/decided.h), on devices that want
+// channels last in one block; pooling,
 // batch_norm and elementwise nodes go on with them so. A value is put back in its plain place just
 // before the first node that needs it there. Without this pass every convolution would lay its
 // operands out by itself, forwards and backwards.
@@ -22,9 +23,10 @@ std::string text_attr(const Node& node, std::string_view name) {
 
 class Assigner {
  public:
-  Assigner(Graph& graph, int64_t lanes)
+  Assigner(Graph& graph, const Target& target)
       : graph_(graph),
-        lanes_(lanes),
+        target_(target),
+        lanes_(target.lanes),
         blocked_(graph.values.size(), -1),
         plain_(graph.values.size(), true) {}
 
@@ -54,8 +56,21 @@ class Assigner {
  private:
   const ValueInfo& info(int value) const { return graph_.values[value].info; }
 
+  // Of images whose layout is decided here.
+  bool takes(DType dtype) const {
+    const bool half = dtype == DType::float16 || dtype == DType::bfloat16;
+    if (!target_.channel_last) return dtype == DType::float32;
+    return half || (dtype == DType::float32 && target_.rounds_float);
+  }
+
+  // Products of rounded operands go eight channels at a time; images of few channels are widened.
+  static bool fits_products(int64_t image, int64_t map) {
+    return map % 8 == 0 && (image % 8 == 0 || image <= 4);
+  }
+
   // One vector's worth of channels; all of them where that leaves a rest. Fewer stay plain.
   int64_t block_for(int64_t channels) const {
+    if (target_.channel_last) return channels;
     return channels < lanes_ ? 0 : channels % lanes_ == 0 ? lanes_ : channels;
   }
 
@@ -99,12 +114,13 @@ class Assigner {
     int* filter = in(node, "Filter");
     const Shape& window = info(*filter).shape;
     if (!is_image(info(*input)) || window.rank() != 4 || !window[0].known() ||
-        info(*input).dtype != DType::float32 || info(*filter).dtype != DType::float32) {
+        !takes(info(*input).dtype) || info(*filter).dtype != info(*input).dtype) {
       return false;
     }
     const int64_t image = block_for(info(*input).shape.at(1)), map = block_for(window.at(0));
     if (image == 0 && map == 0) return false;
     const int groups = attr_as<int>(node.attrs->at("groups"), "groups");
+    if (target_.channel_last && (groups != 1 || !fits_products(image, map))) return false;
     if (groups != 1) {  // depthwise, each block of channels goes by itself
       const bool depthwise = window[1] == Dim(1) && window[0] == Dim(groups);
       if (!depthwise || groups % lanes_ != 0) return false;
@@ -121,7 +137,7 @@ class Assigner {
   // Ops over one image that go on with blocks where they find them.
   bool rewrite_follower(Node& node, std::string_view main) {
     const int image = *in(node, main);
-    if (!is_image(info(image)) || info(image).dtype != DType::float32 || blocked_[image] < 0) {
+    if (!is_image(info(image)) || !takes(info(image).dtype) || blocked_[image] < 0) {
       return false;
     }
     const int64_t block = block_for(info(image).shape.at(1));
@@ -241,6 +257,7 @@ class Assigner {
   }
 
   Graph& graph_;
+  const Target& target_;
   int64_t lanes_;
   std::vector<int> blocked_;  // by value: the one that holds it in blocks, or -1
   std::vector<bool> plain_;   // by value: whether it is where the program has it
@@ -249,7 +266,7 @@ class Assigner {
 }  // namespace
 
 bool assign_layout(Graph& graph, const Target& target) {
-  return target.blocked_images && Assigner(graph, target.lanes).run();
+  return (target.blocked_images || target.channel_last) && Assigner(graph, target).run();
 }
 
 }  // namespace trireme

@@ -57,6 +57,7 @@ class BlockLowering {
   void write(const std::string& name, int value);
   void write(const std::string& name, int value, const std::string& own);
   bool unreadable(const std::string& name) const;
+  bool is_written(const std::string& name) const;
 
   // One op (lower_op.cc).
   void lower_op(const Op& op);

@@ -19,8 +19,8 @@ bool updates(const Node& node) {
 }
 
 const OpTraits& traits_of(const Origin& origin) {
-  static const OpTraits kNone;
-  return origin.row ? origin.row->trait() : kNone;
+  static const OpTraits none;
+  return origin.row ? origin.row->trait() : none;
 }
 
 // Replicas meet between instructions of the whole program; those of a loop or branch have no

@@ -96,7 +96,9 @@ class NormFuser {
 
   bool is_float(int value) const {
     const ValueInfo& info = graph_.info(value);
-    return info.type == VarType::lod_tensor && info.dtype == DType::float32;
+    const bool half = info.dtype == DType::float16 || info.dtype == DType::bfloat16;
+    return info.type == VarType::lod_tensor &&
+           (info.dtype == DType::float32 || (half && target_.half_tiles));
   }
 
   bool is_zero(int value) const {

@@ -182,6 +182,11 @@ bool BlockLowering::unreadable(const std::string& name) const {
   return !var->persistable() && var->type() != VarType::lod_tensor_array;
 }
 
+// By an op before, here or in a block around.
+bool BlockLowering::is_written(const std::string& name) const {
+  return find(name) || of_forward(name) || (is_outer(name) && outer_->is_written(name));
+}
+
 Graph lower(const Program& program, const LowerRequest& request) {
   Graph graph;
   Lowering shared{.request = request};

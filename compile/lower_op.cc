@@ -224,7 +224,7 @@ std::vector<int> BlockLowering::emit_op(const Op& op, const OpSchema& schema,
     return lower_by_vjp(graph_, view, operands.ins);
   }
   const std::vector<int> held = held_versions(op, schema);
-  const std::vector<int> outs = graph_.add_node(schema, attrs, view, operands.ins).outs;
+  std::vector<int> outs = graph_.add_node(schema, std::move(attrs), view, operands.ins).outs;
   update_in_place(op, schema, held);
   return outs;
 }

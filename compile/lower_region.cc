@@ -59,8 +59,11 @@ void BlockLowering::enter_iterations(const std::vector<RegionLink>& links, Regio
   for (const RegionLink& link : links) {
     Region::Port port;
     port.how = link.how;
-    if (!link.from.empty() && !unreadable(link.from)) port.from = read(link.from);
-    if (!link.like.empty() && !unreadable(link.like)) port.like = read(link.like);
+    // Where `like` says how it begins, an array that nobody wrote is none that arrives.
+    const bool arrives = link.like.empty() || is_written(link.from);
+    if (!link.from.empty() && arrives && !unreadable(link.from)) port.from = read(link.from);
+    const bool modelled = port.from < 0 && !link.like.empty() && !unreadable(link.like);
+    if (modelled) port.like = read(link.like);
     if (!link.entry.empty()) {
       const int model = port.from >= 0 ? port.from : port.like;
       const Var* var = inner.find_var(link.entry);

@@ -3,6 +3,7 @@
 #include "compile/target.h"
 
 #include "compile/memory_plan.h"
+#include "core/flags.h"
 #include "cpu/onednn.h"
 #include "cpu/vectorised.h"
 #include "ir/device_kernels.h"
@@ -28,6 +29,9 @@ Target target_of(const Place& place) {
           .alignment = facts.alignment,
           .blocked_images = facts.blocked_images,
           .copy_queues = facts.copy_queues,
+          .half_tiles = facts.half_tiles,
+          .channel_last = facts.channel_last,
+          .rounds_float = facts.channel_last && std::get<bool>(get_flag("allow_tf32")),
           .shared_memory = facts.shared_memory};
 }
 

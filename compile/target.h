@@ -16,6 +16,9 @@ struct Target {
   // anew.
   bool blocked_images = false;
   bool copy_queues = false;   // copies between host and device have queues of their own
+  bool half_tiles = false;    // tile programs may have steps of float16 and bfloat16
+  bool channel_last = false;  // images between convolutions stand channels last: of halves ...
+  bool rounds_float = false;  // ... and of float32, whose products may round their operands
   bool shared_memory = true;  // the host and all places of the kind read the same memory
 
   bool operator==(const Target&) const = default;

@@ -160,7 +160,8 @@ void ByteSource::read_file(std::byte* to, size_t bytes) {
   std::memcpy(to, ahead_.data() + (offset_ - ahead_at_), bytes);
 }
 
-NewFile::NewFile(std::string path, std::string shown, unsigned mode) : shown_(std::move(shown)) {
+NewFile::NewFile(const std::string& path, std::string shown, unsigned mode)
+    : shown_(std::move(shown)) {
   file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   if (file_ < 0) throw file_error("write", path);
   waiting_.reserve(kChunk);

@@ -81,7 +81,7 @@ class StringSink final : public ByteSink {
 class NewFile final : public ByteSink {
  public:
   // `shown`: the name that errors give. `mode`: permissions, less the process's mask.
-  NewFile(std::string path, std::string shown, unsigned mode = 0666);
+  NewFile(const std::string& path, std::string shown, unsigned mode = 0666);
   ~NewFile() override;
   NewFile(NewFile&& other) noexcept;
   NewFile& operator=(NewFile&&) = delete;

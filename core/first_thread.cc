@@ -6,8 +6,8 @@
 namespace trireme {
 
 bool on_first_thread() {
-  static const std::thread::id kFirst = std::this_thread::get_id();
-  return std::this_thread::get_id() == kFirst;
+  static const std::thread::id first = std::this_thread::get_id();
+  return std::this_thread::get_id() == first;
 }
 
 }  // namespace trireme

@@ -57,7 +57,7 @@ std::vector<FlagRow> flag_rows() {
 
       // Choice of devices and kernels.
       {"selected_gpus", text(""), honoured,
-       "The GPUs chosen when none are named; a build without CUDA refuses them by number."},
+       "The GPUs chosen when none are named; all that are visible where it is empty."},
       {"gpu_library", text(""), honoured,
        "Trireme's own: the file of the library that serves GPUs, read when one is first used; "
        "empty is libtrireme_cuda.so beside Trireme's library."},

@@ -14,6 +14,7 @@ class MemoryWatch {
   MemoryWatch() = default;
   MemoryWatch(const MemoryWatch&) noexcept {}
   MemoryWatch(MemoryWatch&& other) noexcept { other.count(); }
+  // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): there is nothing to copy
   MemoryWatch& operator=(const MemoryWatch&) noexcept {
     count();
     return *this;

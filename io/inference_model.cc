@@ -199,7 +199,7 @@ std::shared_ptr<Program> normalize_program(const Program& program,
   remove_ops_of(block, "feed");
   remove_ops_of(block, "fetch");
   const std::vector<std::string> scaled = append_scales(block, targets);
-  const std::shared_ptr<Program> pruned =
+  std::shared_ptr<Program> pruned =
       inference_copy(*prune(*copy, feeds, scaled), /*prune_read_ops=*/true);
   edit_ops(*pruned, [&](Op& op) {
     op.is_target = false;

@@ -198,9 +198,10 @@ void check_end(const ByteSource& from, const std::string& what) {
 
 void set_values(Scope& scope, Values values) {
   const std::unique_lock lock(scope.run_lock());
-  for (auto& [name, value] : values) {
-    Variable* found = scope.find(name);
-    Variable& variable = found ? *found : scope.var(name);
+  for (auto& named : values) {
+    Variable& value = named.second;
+    Variable* found = scope.find(named.first);
+    Variable& variable = found ? *found : scope.var(named.first);
     if (value.kind() == Kind::dense && variable.kind() == Kind::dense) {
       take_value(variable.tensor(), value.tensor());
     } else {

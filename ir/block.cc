@@ -1,7 +1,5 @@
 // Blocks of a program: variables by name and in order of creation, and lookup through parents.
 #include <algorithm>
-#include <deque>
-#include <set>
 
 #include "core/lookups.h"
 #include "core/text.h"
@@ -63,18 +61,29 @@ Var& Block::var(std::string_view name) const {
   throw Error(cat("block ", index_, " has no variable ", name));
 }
 
+// Deep blocks have many ancestors and few names are in more than one block: who has the name is
+// looked up once, and the walk compares blocks alone.
 Var* Block::find_var_recursive(std::string_view name) const {
-  std::deque<const Block*> queue = {this};
-  std::set<int> seen = {index_};
-  while (!queue.empty()) {
-    const Block* block = queue.front();
-    queue.pop_front();
-    if (Var* found = block->find_var(name)) return found;
+  if (Var* found = find_var(name)) return found;
+  const auto held = program_->holders_.find(name);
+  if (held == program_->holders_.end()) return nullptr;
+  const std::vector<const Block*>& holders = held->second;
+  const bool elsewhere = holders.size() > 1 || holders.front()->index_ != 0;
+  std::vector<const Block*> open = {this};
+  std::vector<bool> seen(elsewhere ? program_->num_blocks() : 0, false);
+  for (size_t at = 0; elsewhere && at < open.size(); ++at) {
+    const Block* block = open[at];
+    if (std::find(holders.begin(), holders.end(), block) != holders.end()) {
+      return block->find_var(name);
+    }
     for (const int next : {block->parent_, block->forward_}) {
-      if (next >= 0 && seen.insert(next).second) queue.push_back(&program_->block(next));
+      if (next < 0) continue;
+      const Block& around = program_->block(next);
+      if (!seen[static_cast<size_t>(next)]) open.push_back(&around);
+      seen[static_cast<size_t>(next)] = true;
     }
   }
-  return nullptr;
+  return program_->global_block().find_var(name);
 }
 
 Var& Block::create_var(VarSpec spec) {
@@ -96,6 +105,7 @@ Var& Block::create_var(VarSpec spec) {
   std::unique_ptr<Var> made(new Var(*this, std::move(spec)));
   var_order_.push_back(made.get());
   program_->touch();
+  program_->note_holder(name, *this);
   return *vars_.emplace(std::move(name), std::move(made)).first->second;
 }
 
@@ -121,6 +131,7 @@ void Block::remove_var(std::string_view name) {
   if (found == vars_.end()) throw Error(cat("block ", index_, " has no variable ", name));
   std::erase(var_order_, found->second.get());
   removed_vars_.push_back(std::move(found->second));
+  program_->forget_holder(name, *this);
   vars_.erase(found);
   program_->touch();
 }
@@ -138,6 +149,8 @@ void Block::rename_var(std::string_view from, const std::string& to) {
   node.key() = to;
   vars_.insert(std::move(node));
   renamed.spec_.name = to;
+  program_->forget_holder(old, *this);
+  program_->note_holder(to, *this);
   rename_in_ops(old, to);
   program_->touch();
 }

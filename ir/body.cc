@@ -125,21 +125,27 @@ Expr cast(Expr x, DType dtype) {
   return emit("p.cast", {x}, {{"dtype", static_cast<int32_t>(dtype)}});
 }
 
-Expr reduce_sum(Expr x, std::vector<int> axes, bool keep) { return reduce("p.sum", x, axes, keep); }
-Expr reduce_mean(Expr x, std::vector<int> axes, bool keep) {
+Expr reduce_sum(Expr x, const std::vector<int>& axes, bool keep) {
+  return reduce("p.sum", x, axes, keep);
+}
+Expr reduce_mean(Expr x, const std::vector<int>& axes, bool keep) {
   return reduce("p.mean", x, axes, keep);
 }
-Expr reduce_max(Expr x, std::vector<int> axes, bool keep) {
+Expr reduce_max(Expr x, const std::vector<int>& axes, bool keep) {
   return reduce("p.reduce_max", x, axes, keep);
 }
-Expr reduce_min(Expr x, std::vector<int> axes, bool keep) {
+Expr reduce_min(Expr x, const std::vector<int>& axes, bool keep) {
   return reduce("p.reduce_min", x, axes, keep);
 }
-Expr reduce_prod(Expr x, std::vector<int> axes, bool keep) {
+Expr reduce_prod(Expr x, const std::vector<int>& axes, bool keep) {
   return reduce("p.prod", x, axes, keep);
 }
-Expr reduce_all(Expr x, std::vector<int> axes, bool keep) { return reduce("p.all", x, axes, keep); }
-Expr reduce_any(Expr x, std::vector<int> axes, bool keep) { return reduce("p.any", x, axes, keep); }
+Expr reduce_all(Expr x, const std::vector<int>& axes, bool keep) {
+  return reduce("p.all", x, axes, keep);
+}
+Expr reduce_any(Expr x, const std::vector<int>& axes, bool keep) {
+  return reduce("p.any", x, axes, keep);
+}
 
 Expr reshape(Expr x, const std::vector<int64_t>& shape) {
   return emit("p.reshape", {x}, {{"shape", shape}});
@@ -151,13 +157,13 @@ Expr flatten2d(Expr x, int axis) { return emit("p.flatten2d", {x}, {{"axis", int
 Expr align(Expr x, int rank, int axis) {
   return emit("p.align", {x}, {{"rank", int32_t{rank}}, {"axis", int32_t{axis}}});
 }
-Expr unsqueeze(Expr x, std::vector<int> axes) {
+Expr unsqueeze(Expr x, const std::vector<int>& axes) {
   return emit("p.unsqueeze", {x}, {{"axes", to_ints(axes)}});
 }
-Expr squeeze(Expr x, std::vector<int> axes) {
+Expr squeeze(Expr x, const std::vector<int>& axes) {
   return emit("p.squeeze", {x}, {{"axes", to_ints(axes)}});
 }
-Expr transpose(Expr x, std::vector<int> perm) {
+Expr transpose(Expr x, const std::vector<int>& perm) {
   return emit("p.transpose", {x}, {{"perm", to_ints(perm)}});
 }
 

@@ -122,13 +122,13 @@ Expr select(Expr condition, Expr yes, Expr no);
 Expr cast(Expr x, DType dtype);
 
 // Reductions; no axes means all of them. Negative axes count from the end.
-Expr reduce_sum(Expr x, std::vector<int> axes = {}, bool keep = false);
-Expr reduce_mean(Expr x, std::vector<int> axes = {}, bool keep = false);
-Expr reduce_max(Expr x, std::vector<int> axes = {}, bool keep = false);
-Expr reduce_min(Expr x, std::vector<int> axes = {}, bool keep = false);
-Expr reduce_prod(Expr x, std::vector<int> axes = {}, bool keep = false);
-Expr reduce_all(Expr x, std::vector<int> axes = {}, bool keep = false);
-Expr reduce_any(Expr x, std::vector<int> axes = {}, bool keep = false);
+Expr reduce_sum(Expr x, const std::vector<int>& axes = {}, bool keep = false);
+Expr reduce_mean(Expr x, const std::vector<int>& axes = {}, bool keep = false);
+Expr reduce_max(Expr x, const std::vector<int>& axes = {}, bool keep = false);
+Expr reduce_min(Expr x, const std::vector<int>& axes = {}, bool keep = false);
+Expr reduce_prod(Expr x, const std::vector<int>& axes = {}, bool keep = false);
+Expr reduce_all(Expr x, const std::vector<int>& axes = {}, bool keep = false);
+Expr reduce_any(Expr x, const std::vector<int>& axes = {}, bool keep = false);
 
 // Shapes. Where sizes are not known while building, a value with the wanted shape is named instead.
 Expr reshape(Expr x, const std::vector<int64_t>& shape);  // 0 copies the extent, one -1 is inferred
@@ -139,9 +139,9 @@ Expr sum_to_like(Expr x, Expr like);  // undoes a broadcast: adds up what was re
 Expr flatten2d(Expr x, int axis);
 // x's dims placed at `axis` of a value of rank `rank`, the rest 1: fluid's axis broadcasting.
 Expr align(Expr x, int rank, int axis);
-Expr unsqueeze(Expr x, std::vector<int> axes);  // axes of the result
-Expr squeeze(Expr x, std::vector<int> axes);
-Expr transpose(Expr x, std::vector<int> perm);
+Expr unsqueeze(Expr x, const std::vector<int>& axes);  // axes of the result
+Expr squeeze(Expr x, const std::vector<int>& axes);
+Expr transpose(Expr x, const std::vector<int>& perm);
 
 // y = op(x) written as rules over slots. For a gradient op the slots are the gradient op's own:
 // "X", "Out", "Out@GRAD" are inputs, "X@GRAD" an output.

@@ -225,6 +225,21 @@ std::shared_ptr<GradList> GradList::differentiate_body(const Op& op, const Reach
   return inner;
 }
 
+// Gradients of arrays that nothing arrives at from outside begin empty. They are named among those
+// that arrive, where the original looks for what goes from one iteration to the next.
+void GradList::name_empty_arrays(const ReachedBody& reached, const Border& border, OpSpec& spec) {
+  Names& arriving = spec.inputs[grad_name(border.outs)];
+  Names inside = attr_as<Names>(spec.attrs.at(border.arriving_attr), border.arriving_attr);
+  const std::set<std::string> given = names_in(spec.outputs);
+  for (const std::string& name : reached.begun) {
+    const std::string outside = current_name(grad_name(name));
+    if (holds(inside, grad_name(name)) || !given.contains(outside)) continue;
+    arriving.push_back(outside);
+    inside.push_back(grad_name(name));
+  }
+  spec.attrs.insert_or_assign(border.arriving_attr, std::move(inside));
+}
+
 // The op that runs the gradient block.
 OpSpec GradList::sub_block_gradient(const Op& op, const Border& border, const ReachedBody& reached,
                                     const std::set<std::string>& no_grad, const GradList& inner) {
@@ -233,12 +248,22 @@ OpSpec GradList::sub_block_gradient(const Op& op, const Border& border, const Re
   for (const auto& [slot, names] : op.outputs()) spec.inputs[slot] = names;
   for (const char* attr : {"op_role", "op_role_var", "op_callstack"}) spec.attrs.erase(attr);
   spec.attrs.insert_or_assign("sub_block", BlockRef{inner.block().index()});
+  // An array that the loop alone writes: nobody before it wants what arrives, and the original
+  // would put zeros into it.
+  const auto begins_inside = [&](const std::string& outside, const std::string& inside) {
+    if (border.arriving_attr.empty() || reached.inputs.contains(inside)) return false;
+    const BlockUses& uses = uses_of(op.block());
+    const std::vector<size_t>& writers = uses.of(outside).writes;
+    return op.block().find_var(outside) && is_array(op.block(), outside) && !writers.empty() &&
+           writers.front() >= uses.place_of(op);
+  };
   // Gradients of a list of variables, @EMPTY@ where there is none inside.
   const auto gradients = [&](const Names& outside, const Names& inside) {
     Names names;
     for (size_t i = 0; i < outside.size() && i < inside.size(); ++i) {
       const bool has = !no_grad_.contains(outside[i]) && !no_grad.contains(inside[i]) &&
-                       !inner.gradient_of(inside[i]).empty();
+                       !inner.gradient_of(inside[i]).empty() &&
+                       !begins_inside(outside[i], inside[i]);
       names.push_back(has ? grad_name(outside[i]) : std::string(kEmptyVar));
     }
     return names;
@@ -293,6 +318,7 @@ void GradList::differentiate_sub_block(const Op& op) {
   const ForwardNames forward(op);
   rename_gradients(forward, spec);
   complete_arriving(op, forward, spec, {});
+  if (!border.arriving_attr.empty()) name_empty_arrays(reached, border, spec);
   add({std::move(spec), op.line(), inner});
 
   if (border.condition.empty()) return;

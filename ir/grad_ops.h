@@ -69,6 +69,7 @@ class GradList {
                                                const std::set<std::string>& no_grad);
   OpSpec sub_block_gradient(const Op& op, const Border& border, const ReachedBody& reached,
                             const std::set<std::string>& no_grad, const GradList& inner);
+  void name_empty_arrays(const ReachedBody& reached, const Border& border, OpSpec& spec);
   const BlockUses& uses_of(const Block& block);
   std::string keep_version(const Op& op, const std::string& name, bool before);
   void keep_versions(const Op& op, const ForwardNames& names, OpSpec& spec);

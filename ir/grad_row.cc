@@ -98,6 +98,8 @@ OpSchema OpSchema::make_grad_row() const {
     SlotSpec use = *slot;
     // Gradients of gradients leave by inputs and results, not by what was kept on the way.
     use.no_grad |= std::exchange(use.intermediate, false);
+    // Which of them are there is then the rule's to say.
+    use.dispensable |= grad_rule_ != nullptr;
     row.add_slot(row.inputs_, std::move(use));
   }
   for (const std::string& name : grad_out_slots()) {

@@ -58,7 +58,7 @@ void infer_op(Op& op) try {
       ins.push_back(facts_of(*var));
       values.push_back(&ins.back());
     }
-    view.add_in(slot.name, std::move(values));
+    view.add_in(slot.name, values);
   }
   std::deque<Written> outs;
   for (const SlotSpec& slot : schema.outputs()) {
@@ -76,7 +76,7 @@ void infer_op(Op& op) try {
       outs.push_back(std::move(written));
       values.push_back(&outs.back().after);
     }
-    view.add_out(slot.name, std::move(values));
+    view.add_out(slot.name, values);
   }
   view.seal();
   schema.shape_rule()(view);
@@ -99,7 +99,7 @@ ShapeRule same_as(std::string in_slot, std::string out_slot) {
 // than X the two change roles. An unknown extent beside a known one above 1 must turn out equal to
 // it, or 1.
 Shape broadcast_shapes(const OpView& op, const Shape& x, const Shape& y, int axis) {
-  const auto clash = [&](std::string why) {
+  const auto clash = [&](const std::string& why) {
     return op.error(cat("X ", x, " and Y ", y, " do not fit at axis ", axis, ": ", why))
         .fix(
             "make the extents equal or 1, or choose the axis of X at which Y's first dimension "

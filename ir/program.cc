@@ -94,9 +94,21 @@ void Program::keep_blocks(const std::vector<int>& kept) {
   for (const int old : kept) blocks_.push_back(std::move(before[static_cast<size_t>(old)]));
   for (size_t i = 0; i < blocks_.size(); ++i) blocks_[i]->index_ = static_cast<int>(i);
   for (std::unique_ptr<Block>& gone : before) {
-    if (gone) removed_blocks_.push_back(std::move(gone));
+    if (!gone) continue;
+    for (const Var* var : gone->vars()) forget_holder(var->name(), *gone);
+    removed_blocks_.push_back(std::move(gone));
   }
   touch();
+}
+
+void Program::note_holder(std::string_view name, const Block& block) {
+  holders_[std::string(name)].push_back(&block);
+}
+
+void Program::forget_holder(std::string_view name, const Block& block) {
+  const auto found = holders_.find(name);
+  std::erase(found->second, &block);
+  if (found->second.empty()) holders_.erase(found);
 }
 
 std::vector<Var*> Program::parameters() const {

@@ -221,7 +221,8 @@ class Block {
   const std::vector<Var*>& vars() const { return var_order_; }  // in order of creation
   Var* find_var(std::string_view name) const;                   // in this block alone
   Var& var(std::string_view name) const;                        // same, an Error if absent
-  Var* find_var_recursive(std::string_view name) const;         // then parent and forward blocks
+  // Then in parent and forward blocks, the nearest first; every block sees the global one's.
+  Var* find_var_recursive(std::string_view name) const;
   // Existing name: the same variable, if what both state agrees, else an Error.
   Var& create_var(VarSpec spec);
   // The caller has decided on name and shape; no initializer is run (layers/ does that).
@@ -315,13 +316,18 @@ class Program : public std::enable_shared_from_this<Program> {
   std::string unknown_fields;
 
  private:
+  friend class Block;
   Program();
+  void note_holder(std::string_view name, const Block& block);
+  void forget_holder(std::string_view name, const Block& block);
   uint64_t id_;
   uint64_t version_ = 0;
   int current_ = 0;
   int seed_;
   std::vector<std::unique_ptr<Block>> blocks_;
   std::vector<std::unique_ptr<Block>> removed_blocks_;
+  // By name: the blocks that have a variable of it, so that a search need not ask every block.
+  std::map<std::string, std::vector<const Block*>, std::less<>> holders_;
 };
 
 // While one of these lives, ops appended on this thread carry its line: a layer that appends

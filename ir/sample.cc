@@ -36,7 +36,8 @@ Tensor Draw::distinct(const Shape& shape) {
   std::vector<double> points;
   for (int64_t i = 0; i < count; ++i) {
     const double jitter = (stream_.uniform(next_++) - 0.5) * kSpacing / 2.5;
-    const double magnitude = kSpacing * static_cast<double>(i / 2 + 1);
+    const int64_t pair = i / 2;
+    const double magnitude = kSpacing * static_cast<double>(1 + pair);
     points.push_back((i % 2 ? -magnitude : magnitude) + jitter);
   }
   for (int64_t i = count - 1; i > 0; --i) {

@@ -171,7 +171,7 @@ OpSchema& OpSchema::grad_outs_if_any(std::vector<std::string> slots) {
   return *this;
 }
 
-OpSchema& OpSchema::no_grad(std::vector<std::string> in_slots) {
+OpSchema& OpSchema::no_grad(const std::vector<std::string>& in_slots) {
   for (const std::string& name : in_slots) {
     const auto slot = std::find_if(inputs_.begin(), inputs_.end(),
                                    [&](const SlotSpec& spec) { return spec.name == name; });
@@ -387,9 +387,9 @@ const Registry& op_table() {
 }
 
 const OpTraits& traits_of(const Op& op) {
-  static const OpTraits kNone;
+  static const OpTraits none;
   const OpSchema* row = op_table().find(op.type());
-  return row ? row->trait() : kNone;
+  return row ? row->trait() : none;
 }
 
 }  // namespace trireme

@@ -232,8 +232,8 @@ class OpSchema {
   // Beside those: outputs whose gradients are read only where one arrives; else the slot is left
   // out.
   OpSchema& grad_outs_if_any(std::vector<std::string> slots);
-  OpSchema& no_grad(std::vector<std::string> in_slots);  // inputs that never get one
-  OpSchema& grad_type(std::string type);                 // another name than <type>_grad
+  OpSchema& no_grad(const std::vector<std::string>& in_slots);  // inputs that never get one
+  OpSchema& grad_type(std::string type);                        // another name than <type>_grad
   OpSchema& grad_shape(ShapeRule rule);  // default: X@GRAD is like X, else like the first Out@GRAD
   OpSchema& grad_body(BodyRule rule);
   OpSchema& grad_kernel(KernelMake make, std::string name = "reference");

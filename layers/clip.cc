@@ -151,8 +151,8 @@ std::string GradientClipByGlobalNorm::describe() const {
   return cat("GradientClipByGlobalNorm(clip_norm=", clip_norm_, ")");
 }
 
-void set_gradient_clip(std::shared_ptr<GradientClip> clip, const std::vector<std::string>& params,
-                       Program* program, SourceLine line) {
+void set_gradient_clip(const std::shared_ptr<GradientClip>& clip,
+                       const std::vector<std::string>& params, Program* program, SourceLine line) {
   const LineScope scope(line);
   Block& block = (program ? *program : default_main_program()).global_block();
   std::vector<std::string> names = params;

@@ -69,7 +69,7 @@ class GradientClipByGlobalNorm final : public GradientClip {
 
 // The old way: the clip is written on parameters and used by optimizers that have none.
 // Empty `params`: all parameters of `program`'s global block. Null program: the default one.
-void set_gradient_clip(std::shared_ptr<GradientClip> clip,
+void set_gradient_clip(const std::shared_ptr<GradientClip>& clip,
                        const std::vector<std::string>& params = {}, Program* program = nullptr,
                        SourceLine line = SourceLine::here());
 // Applies what set_gradient_clip wrote; each parameter gets its own clip.

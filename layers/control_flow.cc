@@ -149,8 +149,9 @@ void carry_over(const LayerHelper& helper, std::vector<Var*> next, const std::ve
 }  // namespace
 
 // Ops of the caller's functions keep the caller's lines: no LineScope is open while they run.
-std::vector<Var*> while_loop(const BuildCondition& condition, const BuildNext& body, Vars loop_vars,
-                             bool is_test, const std::string& name, SourceLine line) {
+std::vector<Var*> while_loop(const BuildCondition& condition, const BuildNext& body,
+                             const Vars& loop_vars, bool is_test, const std::string& name,
+                             SourceLine line) {
   const LayerHelper helper("while_loop", name);
   if (loop_vars.empty()) {
     const LineScope scope(line);

@@ -67,9 +67,9 @@ using BuildCondition = std::function<Var&(const std::vector<Var*>&)>;
 
 // As long as `condition` of the loop variables holds, `body` computes their next values. Returns
 // the loop variables, which hold the last ones.
-std::vector<Var*> while_loop(const BuildCondition& condition, const BuildNext& body, Vars loop_vars,
-                             bool is_test = false, const std::string& name = {},
-                             SourceLine line = SourceLine::here());
+std::vector<Var*> while_loop(const BuildCondition& condition, const BuildNext& body,
+                             const Vars& loop_vars, bool is_test = false,
+                             const std::string& name = {}, SourceLine line = SourceLine::here());
 
 // What one of the two computes; both return as many variables. An empty function computes nothing.
 std::vector<Var*> cond(Var& pred, const Build& true_fn, const Build& false_fn,

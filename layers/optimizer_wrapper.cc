@@ -69,7 +69,7 @@ Lookahead::Lookahead(std::shared_ptr<Optimizer> inner, double alpha, int k)
 
 Minimized Lookahead::minimize(Var& loss, const std::shared_ptr<Program>& startup, SourceLine line) {
   const LineScope scope(line);
-  const Minimized result = inner_->minimize(loss, {.startup = startup}, line);
+  Minimized result = inner_->minimize(loss, {.startup = startup}, line);
   Program& program = loss.block().program();
   const ProgramGuard guard(program.shared_from_this(), startup);
   Block& block = program.global_block();

@@ -78,7 +78,9 @@ Gather::Round Gather::begin(std::span<const ServerAsk> asks) {
   }
   if (!gets || std::exchange(asked_ahead_, true)) return round;
   size_t bytes = 0;
-  for (auto& [key, known] : ahead_) {
+  for (auto& ahead : ahead_) {
+    const auto& key = ahead.first;
+    auto& known = ahead.second;
     const bool own =
         std::ranges::any_of(round.sizes, [&](const auto& s) { return s.first == &known; });
     if (own || known.bytes == 0 || known.bytes > kSmall || bytes + known.bytes > kTogether)

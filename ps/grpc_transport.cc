@@ -24,6 +24,7 @@ namespace {
 constexpr const char* kTokenKey = "trireme-token";
 constexpr int kKeepAliveMs = 10000;  // without a word for so long, a server is asked for one
 constexpr std::chrono::seconds kBeat{1};
+constexpr int kBeatsOfAStream = 1000;
 constexpr std::chrono::milliseconds kComesBack{200};  // before a broken connection is made again
 
 // A server's address is part of it: a proof for one server is none for another.
@@ -138,7 +139,8 @@ class GrpcChannel final : public PsChannel {
     return grpc::CreateCustomChannel(endpoint, channel_credentials(), arguments);
   }
 
-  // A new stream where the old one broke: the server may have started again.
+  // A new stream where the old one broke: the server may have started again. And one after so many
+  // beats, as a call's memory grows with each of its messages.
   void beat(int trainer, uint64_t incarnation, const std::function<void()>& again) {
     ps::Chunk beat, answer;
     beat.mutable_head()->set_trainer(trainer);
@@ -151,18 +153,19 @@ class GrpcChannel final : public PsChannel {
       lock.unlock();
       const auto stream = stub_->Stay(&context, &answer);
       lock.lock();
-      while (!ends_) {
+      bool sent = true;
+      for (int beats = 0; sent && !ends_ && beats < kBeatsOfAStream; ++beats) {
         lock.unlock();
-        const bool sent = stream->Write(beat);
+        sent = stream->Write(beat);
         lock.lock();
-        if (!sent) break;
-        wake_.wait_for(lock, kBeat, [&] { return ends_; });
+        if (sent) wake_.wait_for(lock, kBeat, [&] { return ends_; });
       }
       lock.unlock();
       stream->WritesDone();
-      stream->Finish();
+      const bool served = stream->Finish().ok();
       lock.lock();
       staying_ = nullptr;
+      if (sent && served) continue;
       wake_.wait_for(lock, kComesBack, [&] { return ends_; });
       if (ends_) break;
       lock.unlock();

@@ -17,7 +17,7 @@ void serve(const Program& program, Scope& scope, const std::function<void()>& po
   PsServer server(program, scope);
   const std::unique_ptr<PsListener> listener = make_ps_listener(
       endpoint,
-      {.answer = [&](PsMessage request) { return server.answer(std::move(request)); },
+      {.answer = [&](const PsMessage& request) { return server.answer(request); },
        .alive = [&](int trainer, uint64_t incarnation) { server.alive(trainer, incarnation); },
        .gone = [&](int trainer, uint64_t incarnation) { server.gone(trainer, incarnation); }});
   server.wait(poll);

@@ -134,9 +134,10 @@ void PsServer::go_on_or_begin() {
 // again.
 std::vector<std::string> PsServer::state_names() const {
   std::vector<std::string> names = scope_.names();
-  for (const auto& [name, table] : tables_) {
+  for (const auto& table : tables_) {
+    const auto& columns = table.second.columns;
     std::erase_if(names, [&](const std::string& each) {
-      return std::ranges::find(table.columns, each) != table.columns.end();
+      return std::ranges::find(columns, each) != columns.end();
     });
   }
   if (sync_ && (phase_ == Phase::send || round_ != 0)) return names;
@@ -239,7 +240,7 @@ PsServer::Trainer& PsServer::who(const PsMessage& request) {
   return trainer;
 }
 
-PsMessage PsServer::answer(PsMessage request) {
+PsMessage PsServer::answer(const PsMessage& request) {
   Lock lock(mutex_);
   PsMessage reply;
   if (request.kind == MessageKind::leave) {

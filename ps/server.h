@@ -29,7 +29,7 @@ class PsServer {
   ~PsServer();  // its job has ended: the snapshot goes
 
   // May wait as long as those it waits for are alive.
-  PsMessage answer(PsMessage request);
+  PsMessage answer(const PsMessage& request);
   void alive(int trainer, uint64_t incarnation);
   void gone(int trainer, uint64_t incarnation);  // its connection has ended
   // Returns when every trainer has left; an Error when the job has failed. `poll` may throw.

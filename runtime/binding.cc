@@ -283,9 +283,10 @@ Problem Binding::kernel_for(const Node& node, bool late, BoundInstruction& bound
     }
     refusals.push_back(cat(kernel.name, ": ", why_not));
   }
-  if (!found && !late && !node.on_device) {
+  if (!found && !late) {
+    const Place place = node.on_device ? device_->place() : cpu_place();
     Problem problem =
-        problem_of_row([&] { found = bind_in_float(node, fact_pointers_, refusals); });
+        problem_of_row([&] { found = bind_in_float(node, fact_pointers_, place, refusals); });
     if (problem) return problem;
   }
   if (found) {

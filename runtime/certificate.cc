@@ -49,6 +49,7 @@ StepValues::StepValues(const Program& program, const Feeds& feeds, const Scope& 
                        const RunWay& way, const std::function<void()>& poll)
     : scope_(std::make_unique<Scope>()) {
   copy_scope(scope, *scope_);
+  scope_->step() = 0;  // random ops draw by it, and files do not hold it
   std::vector<std::string> names = way.fetches;
   if (names.empty()) {
     for (const Written& each : results_of(program)) names.push_back(each.name);

@@ -175,9 +175,9 @@ void CompiledProgram::check_names(const Feeds& feeds, bool pruned) const {
   }
 }
 
-int CompiledProgram::devices() const {
+int CompiledProgram::devices(DeviceKind kind) const {
   if (!data_parallel_) return 1;
-  take_places(DeviceKind::cpu);
+  take_places(kind);
   return static_cast<int>(places_.size());
 }
 
@@ -356,7 +356,11 @@ std::string CompiledProgram::digest(const Executor& ran_by) const {
 
 std::string CompiledProgram::explain(const Executor* ran_by) const {
   std::ostringstream out;
-  out << "devices: " << devices() << " CPU" << (from_environment_ ? " (CPU_NUM)" : "")
+  const bool cpu = devices() > 0 && (places_.empty() || in_host_memory(places_.front()));
+  out << "devices: " << devices() << (cpu ? " CPU" : " GPU")
+      << (!from_environment_ ? ""
+          : cpu              ? " (CPU_NUM)"
+                             : " (those that the environment chooses)")
       << ", threads: "
       << (exec_.num_threads > 0 ? std::min(exec_.num_threads, num_threads()) : num_threads())
       << "\n";

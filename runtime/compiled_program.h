@@ -38,7 +38,8 @@ class CompiledProgram {
   bool is_data_parallel() const { return data_parallel_; }
   const BuildStrategy& build_strategy() const { return build_; }
   const ExecutionStrategy& exec_strategy() const { return exec_; }
-  int devices() const;
+  // How many; of this kind where nobody said which places, and no run has found out.
+  int devices(DeviceKind kind = DeviceKind::cpu) const;
   bool trains() const;
 
   // One dict for all devices, split by split_feeds; a program that trains needs a sample per

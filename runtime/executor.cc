@@ -160,7 +160,7 @@ Graph Executor::lower_as(const Program& program, const Key& key) {
   return lower(program, request);
 }
 
-std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& program, Key key,
+std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& program, const Key& key,
                                                            const RunOptions& options) {
   {
     std::lock_guard lock(mutex_);
@@ -197,6 +197,7 @@ std::shared_ptr<Executor::Compiled> Executor::compiled_for(const Program& progra
   if (!options.graphviz.empty()) draw_graph(graph, options.graphviz + "_after", options.poll);
   tell_progress("compiling", cat("the plan of ", graph.nodes.size(), " nodes"), 1, 1);
   made.plan = make_plan(std::move(graph), target);
+  compiled->find_what_goes_up();
   tell_progress("compiling", "", 1, 1);
 
   std::lock_guard lock(mutex_);
@@ -353,7 +354,7 @@ Executor::Ready Executor::ready(const Program& program, std::span<const Feeds> f
   const size_t before = counters().compiles;
   Key key = key_of(program, made.feeds, fetches, options);
   key.parallel = parallel;
-  made.compiled = compiled_for(program, std::move(key), options);
+  made.compiled = compiled_for(program, key, options);
   if (counters().compiles > before && !options.shapes_only) {
     warn_of_differing_passes(program, made.feeds, parallel, scope, options.poll);
   }
@@ -368,7 +369,8 @@ std::unique_ptr<Replicas> Executor::fed(const Ready& ready, Scope& scope) const 
     const int number = static_cast<int>(device);
     for (size_t i = 0; i < compiled.feed_numbers.size(); ++i) {
       const Tensor& tensor = one.number(compiled.feed_numbers[i]);
-      const bool here = in_host_memory(tensor.place());
+      const bool there = compiled.goes_up[i] && tensor.place() == compiled.made.places.front();
+      const bool here = there || in_host_memory(tensor.place());
       here ? replicas->feed(number, i, tensor) : replicas->feed(number, i, tensor.on_host());
     }
     if (!compiled.made.replicated) continue;
@@ -449,7 +451,7 @@ std::vector<Replicas::Result> Executor::run_parallel(const Program& program,
 
 PlanMemory Executor::prepare(const Program& program, const std::vector<Feeds>& feeds,
                              const std::vector<std::string>& fetches,
-                             const ParallelOptions& parallel, RunOptions options) {
+                             const ParallelOptions& parallel, const RunOptions& options) {
   check_can_run(program);
   promise(!feeds.empty(), "feeds for at least one device");
   Scope& scope = options.scope ? *options.scope : global_scope();

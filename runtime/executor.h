@@ -98,7 +98,7 @@ class Executor {
   // Compiles and binds without running: the first run then has nothing left to do.
   PlanMemory prepare(const Program& program, const std::vector<Feeds>& feeds,
                      const std::vector<std::string>& fetches, const ParallelOptions& parallel,
-                     RunOptions options = {});
+                     const RunOptions& options = {});
   // The plans that have run on so many devices in this way, with every set of shapes that they
   // were bound to lately; devices 0: on any number, in any way.
   std::vector<PlanSignature> plans_of(const Program& program, int devices = 0,
@@ -151,7 +151,7 @@ class Executor {
   void run_on(const Program& program, std::span<const Feeds> feeds,
               const std::vector<std::string>& fetches, const ParallelOptions& parallel,
               RunOptions options, const std::function<void(Replicas&)>& take);
-  std::shared_ptr<Compiled> compiled_for(const Program& program, Key key,
+  std::shared_ptr<Compiled> compiled_for(const Program& program, const Key& key,
                                          const RunOptions& options);
 
   Place place_;

@@ -50,6 +50,31 @@ void Executor::Compiled::number_feeds(const Program& program, const Graph& graph
   }
 }
 
+// What one replica is fed may lie on its device already, where nothing of the host reads it.
+void Executor::Compiled::find_what_goes_up() {
+  const Graph& graph = made.plan->graph;
+  goes_up.assign(graph.feeds.size(), !made.replicated && key.devices == 1);
+  const std::vector<bool> outlives = graph.outliving();
+  for (size_t i = 0; i < graph.feeds.size(); ++i) {
+    const int fed = graph.feeds[i].value;
+    const auto region_reads = [fed](const Region& region) {
+      return std::any_of(region.reads.begin(), region.reads.end(),
+                         [fed](const auto& link) { return link.outer == fed; }) ||
+             std::any_of(region.ports.begin(), region.ports.end(),
+                         [fed](const auto& port) { return port.from == fed || port.like == fed; });
+    };
+    const auto host_reads = [&](const Node& node) {
+      const bool reads = std::find(node.ins.begin(), node.ins.end(), fed) != node.ins.end();
+      return (reads && node.schema->trait().transfer != Transfer::upload) ||
+             std::any_of(node.regions.begin(), node.regions.end(), region_reads);
+    };
+    if (outlives[static_cast<size_t>(fed)] ||
+        std::any_of(graph.nodes.begin(), graph.nodes.end(), host_reads)) {
+      goes_up[i] = false;
+    }
+  }
+}
+
 // The caller holds the mutex. Shapes that were there before ask for no memory.
 void Executor::Compiled::remember(std::span<const Feeds> feeds) {
   const auto found = std::find_if(bound.rbegin(), bound.rend(),

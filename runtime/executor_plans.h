@@ -109,13 +109,15 @@ struct Executor::Compiled {
   ReplicaPlan made;
   std::vector<PassReport> passes;
   std::vector<size_t> feed_numbers;  // by the graph's feed: its number among those of the key
-  int samples = -1;                  // the number of the one whose rows are the batch; -1: none is
+  std::vector<bool> goes_up;  // by the graph's feed: nobody but copies to the device reads it
+  int samples = -1;           // the number of the one whose rows are the batch; -1: none is
   mutable std::mutex mutex;
   std::vector<std::unique_ptr<Replicas>> idle;
   using Shapes = std::vector<std::vector<PlanSignature::Feed>>;  // by device
   std::vector<Shapes> bound;  // what it was bound to lately, the last one at the end
 
   void number_feeds(const Program& program, const Graph& graph);
+  void find_what_goes_up();
   void remember(std::span<const Feeds> feeds);
   std::vector<PlanSignature> signatures() const;
   std::string digest() const;  // as bound last; empty: nobody can say

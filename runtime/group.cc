@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <span>
+
+#include "core/device.h"
 
 namespace trireme {
 namespace {
@@ -34,6 +37,25 @@ void make_call(const MemberCall& call, KernelArgs args) {
     call.member->explain(e);
     throw;
   }
+}
+
+void make_calls(std::span<const MemberCall> calls, const KernelArgs& args) {
+  for (const MemberCall& call : calls) make_call(call, args);
+}
+
+// The queue is told whose work is whose.
+void put_calls(std::span<const MemberCall> calls, const KernelArgs& args, Queue& queue) {
+  queue.begin_members();
+  try {
+    for (const MemberCall& call : calls) {
+      queue.next_member();
+      make_call(call, args);
+    }
+  } catch (...) {
+    queue.end_members();
+    throw;
+  }
+  queue.end_members();
 }
 
 // The number of a phase's parts and where each begins among the calls.
@@ -74,7 +96,8 @@ BoundKernel grouped_phase(const SharedMembers& members, const std::vector<size_t
             const bool whole = k.parts == 1;
             const size_t first = whole ? 0 : begins[static_cast<size_t>(k.part)];
             const size_t last = whole ? calls.size() : begins[static_cast<size_t>(k.part) + 1];
-            for (size_t c = first; c < last; ++c) make_call(calls[c], k);
+            const std::span part(calls.data() + first, calls.data() + last);
+            k.queue ? put_calls(part, k, *k.queue) : make_calls(part, k);
           },
           parts};
 }

@@ -7,9 +7,8 @@
 
 namespace trireme {
 
-// What the environment says: CPU_NUM places of the CPU; the GPUs of FLAGS_selected_gpus or
-// CUDA_VISIBLE_DEVICES. GPUs are an Error in this build, which has none; it says which were chosen
-// and by what.
+// What the environment says: CPU_NUM places of the CPU; the GPUs of FLAGS_selected_gpus, else all
+// that CUDA_VISIBLE_DEVICES leaves. An Error where there is none, or fewer than were chosen.
 std::vector<Place> default_places(DeviceKind device);
 
 }  // namespace trireme

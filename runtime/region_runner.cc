@@ -136,9 +136,7 @@ void set_empty_array(Variable& target) {
 }
 
 void set_zeros_like(Variable& target, const Place& place, const Variable* like) {
-  if (!like || !like->initialized()) {
-    target.clear();
-  } else if (like->kind() == Kind::dense) {
+  if (like && like->initialized() && like->kind() == Kind::dense) {
     const Tensor& model = like->tensor();
     make_room(target, model.dtype(), model.shape(), place);
     if (in_host_memory(place)) {
@@ -147,7 +145,7 @@ void set_zeros_like(Variable& target, const Place& place, const Variable* like) 
       copy_contents(filled(model.dtype(), model.shape(), 0), target.tensor());
     }
     target.tensor().mutable_lod() = model.lod();
-  } else if (like->kind() == Kind::array) {
+  } else if (like && like->initialized() && like->kind() == Kind::array) {
     set_empty_array(target);
   } else {
     target.clear();

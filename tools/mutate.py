@@ -3,14 +3,16 @@
 
     .venv/bin/python tools/mutate.py [--count 20] [--seed 1] [--rooms compile,ops] [--seconds 240]
 
-Mutant number k of a seed and rooms is always the same for the same commit. It works on a clone of
-HEAD in build/mutants, with a build of its own: the tree it is called from is never changed. Each
-mutant is built and the tests that know most about it run first, until one fails. A mutant that
-does not compile is drawn again. A survivor may be equivalent: that is for a reader to decide.
+Mutant number k of a seed and rooms is always the same for the same commit. Nothing of the tree is
+changed: a mutant's files, objects and library lie in build/mutants/k, and the tests load that
+library, or that Python package, in place of the tree's. So several are judged at once. The tests
+that know most about the mutated line run first, until one fails. A mutant that does not compile is
+drawn again. A survivor may be equivalent: that is for a reader to decide.
 """
 
 import argparse
 import collections
+import concurrent.futures
 import difflib
 import io
 import json
@@ -18,6 +20,9 @@ import os
 import pathlib
 import random
 import re
+import resource
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,9 +30,10 @@ import time
 import tokenize
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TREE = ROOT / 'build' / 'mutants'
-BUILD = TREE / 'build' / 'release'
+BUILD = ROOT / 'build' / 'release'
+PLACE = ROOT / 'build' / 'mutants'
 ROOMS = ['compile', 'runtime', 'ops', 'ir', 'transpiler', 'io', 'python']
+MOST_MEMORY = 12 << 30  # of one process: a mutant may never stop taking more
 
 Mutant = collections.namedtuple('Mutant', 'room rule path line text')
 Check = collections.namedtuple('Check', 'name command')
@@ -135,23 +141,27 @@ def mutants_of(path):
     python = path.suffix == '.py'
     text = path.read_text()
     masked = (masked_python if python else masked_cpp)(text).split('\n')
-    room = path.relative_to(TREE).parts[0]
+    room = path.relative_to(ROOT).parts[0]
     for number, line in enumerate(text.split('\n')):
         before = masked[number - 1] if number else ''
         for rule, begin, end, new in edits_of(masked[number], before, python):
             new = new.replace('%s', line[begin:end])
-            yield Mutant(room, rule, str(path.relative_to(TREE)), number + 1,
+            yield Mutant(room, rule, str(path.relative_to(ROOT)), number + 1,
                          line[:begin] + new + line[end:])
 
 
 def sources():
-    """Headers that many files read are left out: every mutant of one would build the house again."""
-    listed = [TREE / name for name in git('ls-files', *ROOMS).split()]
+    """Headers that many files read, or other headers, are left out: each would build half the house."""
+    listed = [ROOT / name for name in git('ls-files', *ROOMS).split()]
     cpp = [p for p in listed if p.suffix == '.cc']
     texts = [p.read_text() for p in cpp]
-    small = [p for p in listed if p.suffix == '.h'
-             and 0 < sum('"%s"' % p.relative_to(TREE) in text for text in texts) <= 3]
+    headers = [p.read_text() for p in listed if p.suffix == '.h']
+    small = [p for p in listed if p.suffix == '.h' and 0 < readers(p, texts) <= 3 and not readers(p, headers)]
     return cpp + small + [p for p in listed if p.suffix == '.py']
+
+
+def readers(header, texts):
+    return sum('"%s"' % header.relative_to(ROOT) in text for text in texts)
 
 
 def drawn(seed, rooms):
@@ -166,21 +176,88 @@ def drawn(seed, rooms):
             yield lot.choice(by[room][lot.choice(sorted(by[room]))])
 
 
-# Building and testing.
-
 def git(*arguments):
-    return subprocess.run(['git', '-C', str(TREE), *arguments], check=True, text=True,
+    return subprocess.run(['git', '-C', str(ROOT), *arguments], check=True, text=True,
                           stdout=subprocess.PIPE).stdout
 
 
-def run(command, seconds):
+# Building.
+
+class Recipe:
+    """How the tree's library is compiled and linked, by the build that stands."""
+
+    def __init__(self):
+        self.units = {}  # of a source: its unit's command
+        for entry in json.loads((BUILD / 'compile_commands.json').read_text()):
+            unit = pathlib.Path(entry['file'])
+            if 'trireme.dir' not in entry['command']:
+                continue
+            for path in re.findall(r'#include "(/.*\.cc)"', unit.read_text()) or [str(unit)]:
+                self.units[path] = entry
+        commands = subprocess.run(['ninja', '-C', str(BUILD), '-t', 'commands', 'libtrireme.so'],
+                                  check=True, text=True, stdout=subprocess.PIPE).stdout
+        line = next(c for c in commands.split('\n') if '-shared -Wl,-soname,libtrireme.so' in c)
+        self.link = shlex.split(line.removeprefix(': && ').partition(' && ')[0])
+
+    def library(self, mutant, place):
+        """Compiles what reads the mutated file and links the library anew; False when that fails."""
+        (place / 'lib').mkdir()
+        link = list(self.link)
+        changed = [mutant.path]
+        if mutant.path.endswith('.h'):
+            changed = [name for name in git('grep', '-l', '#include "%s"' % mutant.path, '--', '*.cc').split()
+                       if str(ROOT / name) in self.units]
+        for number, unit in enumerate({self.units[str(ROOT / n)]['file']: self.units[str(ROOT / n)]
+                                       for n in changed}.values()):
+            source = place / ('unit%d.cc' % number)
+            if 'Unity' in unit['file']:
+                source.write_text(pathlib.Path(unit['file']).read_text().replace(
+                    '"%s"' % (ROOT / mutant.path), '"%s"' % (place / mutant.path)))
+            elif mutant.path.endswith('.h'):
+                source.write_text('#include "%s"\n' % unit['file'])
+            else:
+                source.write_text('#include "%s"\n' % (place / mutant.path))
+            command = shlex.split(unit['command'])
+            made = command[command.index('-o') + 1]
+            command[command.index('-o') + 1] = str(place / ('unit%d.o' % number))
+            command[command.index('-c') + 1] = str(source)
+            command = [word for word in command if word != '-Werror']
+            command.insert(1, '-I%s' % place)
+            if subprocess.run(command, cwd=BUILD, stderr=subprocess.DEVNULL).returncode != 0:
+                return False
+            link[link.index(made)] = str(place / ('unit%d.o' % number))
+        link[link.index('-o') + 1] = str(place / 'lib' / 'libtrireme.so.0')
+        return subprocess.run(link, cwd=BUILD, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def planted(mutant, place):
+    """Writes the mutant into `place`; returns its diff."""
+    old = (ROOT / mutant.path).read_text().split('\n')
+    new = old[:mutant.line - 1] + [mutant.text] + old[mutant.line:]
+    if mutant.room == 'python':
+        shutil.copytree(ROOT / 'python', place / 'python', ignore=shutil.ignore_patterns('__pycache__'))
+    path = place / mutant.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('\n'.join(new))
+    return '\n'.join(difflib.unified_diff(old, new, mutant.path, mutant.path, lineterm='', n=1))
+
+
+# Testing.
+
+def run(command, seconds, place):
     """Exit code, or None when it took longer, and the seconds of processor time. That counts: others
     may be at work on the machine. One that waits for ever is ended after twenty times as long."""
-    environment = dict(os.environ, TRIREME_TEST_SEED='1',
-                       PYTHONPATH='%s:%s' % (TREE / 'python', BUILD / 'python'))
-    with open(TREE / 'build' / 'last.log', 'w') as log:
-        process = subprocess.Popen(command, cwd=TREE, env=environment, stdout=log, stderr=log,
-                                   stdin=subprocess.DEVNULL, start_new_session=True)
+    packages = place / 'python' if (place / 'python').exists() else ROOT / 'python'
+    (place / 'tmp').mkdir(parents=True, exist_ok=True)
+    environment = dict(os.environ, TRIREME_TEST_SEED='1', TMPDIR=str(place / 'tmp'),
+                       LD_LIBRARY_PATH=str(place / 'lib'), PYTHONDONTWRITEBYTECODE='1',
+                       PYTHONPATH='%s:%s' % (packages, BUILD / 'python'))
+    with open(place / 'last.log', 'w') as log:
+        process = subprocess.Popen(
+            command, cwd=ROOT if 'pytest' in command else place / 'tmp', env=environment, stdout=log,
+            stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
+            preexec_fn=lambda: (resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY)),
+                                resource.setrlimit(resource.RLIMIT_CORE, (0, 0))))
         end = time.time() + 20 * seconds
         done = False
         while not done and time.time() < end and cpu_seconds(process.pid) < seconds:
@@ -205,27 +282,6 @@ def cpu_seconds(pid):
     return sum(map(int, fields[11:15])) / os.sysconf('SC_CLK_TCK')
 
 
-def build(targets, jobs):
-    return ['cmake', '--build', '--preset', 'release', '--parallel', str(jobs), '--target', *targets]
-
-
-def prepare(targets, jobs):
-    """A clone of HEAD, built. The build of the last run is kept."""
-    if not TREE.exists():
-        subprocess.run(['git', 'clone', '-q', '--shared', str(ROOT), str(TREE)], check=True)
-    head = subprocess.run(['git', '-C', str(ROOT), 'rev-parse', 'HEAD'], check=True, text=True,
-                          stdout=subprocess.PIPE).stdout.strip()
-    git('reset', '-q', '--hard')
-    git('fetch', '-q', 'origin', head)
-    git('checkout', '-q', '--detach', head)
-    subprocess.run(['cmake', '--preset', 'release', '-DTRIREME_GROUPED=OFF',
-                    '-DPython_EXECUTABLE=/usr/bin/python3',
-                    '-DCMAKE_LINK_DEPENDS_NO_SHARED=ON'], cwd=TREE, check=True,
-                   stdout=subprocess.DEVNULL)
-    subprocess.run(build(targets, jobs), cwd=TREE, check=True, stdout=subprocess.DEVNULL)
-    return head
-
-
 def all_checks():
     listed = subprocess.run(['ctest', '--show-only=json-v1'], cwd=BUILD, check=True, text=True,
                             stdout=subprocess.PIPE).stdout
@@ -234,27 +290,27 @@ def all_checks():
             continue
         fast = ['--gtest_fail_fast'] if test['name'].startswith('tests_') else []
         yield Check(test['name'], (*test['command'], *fast))
-    for path in sorted((TREE / 'tests' / 'python').glob('test_*.py')):
+    for path in sorted((ROOT / 'tests' / 'python').glob('test_*.py')):
         yield Check(path.name, (sys.executable, '-m', 'pytest', '-xq', '-p', 'no:cacheprovider',
                                 str(path)))
 
 
-def unharmed(head, most):
+def unharmed(head, most, pool):
     """Seconds of every check on the tree as it is. One that fails there, or takes more time than a
     mutant is given, can judge nothing."""
-    kept = TREE / 'build' / 'seconds.json'
+    kept = PLACE / 'seconds.json'
     known = json.loads(kept.read_text()) if kept.exists() else {}
     if known.get('commit') != head:
         known = {'commit': head}
-    for check in all_checks():
-        if check.name in known:
-            continue
-        code, seconds = run(check.command, most)
+    missing = [check for check in all_checks() if check.name not in known]
+    runs = pool.map(lambda c: run(c.command, most, PLACE / ('unharmed_' + c.name)), missing)
+    for check, (code, seconds) in zip(missing, runs):
         known[check.name] = seconds if code == 0 else None
-        kept.write_text(json.dumps(known))
         if code != 0:
             print('left out: %s %s without a mutant' % (
                 check.name, 'takes too long' if code is None else 'fails'), flush=True)
+    PLACE.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps(known))
     return {check: known[check.name] for check in all_checks() if known[check.name] is not None}
 
 
@@ -262,11 +318,11 @@ def ordered(mutant, checks):
     """What knows most about the mutated line first; of equals, the quickest."""
     stem = pathlib.Path(mutant.path).stem
     if mutant.path.endswith('.py'):
-        above = (TREE / mutant.path).read_text().split('\n')[:mutant.line]
+        above = (ROOT / mutant.path).read_text().split('\n')[:mutant.line]
         names = [stem] + re.findall(r'^\s*(?:def|class) (\w+)', '\n'.join(above), re.M)[-2:]
 
         def distance(check):
-            text = (TREE / 'tests' / 'python' / check.name).read_text()
+            text = (ROOT / 'tests' / 'python' / check.name).read_text()
             return -sum(bool(re.search(r'\b%s\b' % name, text)) for name in names)
         return sorted((c for c in checks if c.name.endswith('.py')),
                       key=lambda c: (distance(c), checks[c]))
@@ -274,7 +330,7 @@ def ordered(mutant, checks):
                                           c.name.endswith('.py') != (mutant.room == 'python'),
                                           checks[c]))
     word = stem.split('_')[0]
-    suites = sorted({suite for path in (TREE / 'tests' / mutant.room).glob(word + '*_test.cc')
+    suites = sorted({suite for path in (ROOT / 'tests' / mutant.room).glob(word + '*_test.cc')
                      for suite in re.findall(r'^TEST(?:_[FP])?\((\w+),', path.read_text(), re.M)})
     first = [c for c in order[:1] if c.name == 'tests_' + mutant.room and suites]
     near = [Check(c.name + ' ' + word, c.command + ('--gtest_filter=' + ':'.join(
@@ -282,34 +338,40 @@ def ordered(mutant, checks):
     return near + order
 
 
-def judge(mutant, checks, seconds, targets, jobs):
+def judge(mutant, place, checks, seconds, recipe):
     """('not built' | 'caught' | 'survived', by what)."""
     if mutant.path.endswith('.py'):
         try:
-            compile((TREE / mutant.path).read_text(), mutant.path, 'exec')
+            compile((place / mutant.path).read_text(), mutant.path, 'exec')
         except SyntaxError:
             return 'not built', ''
-    # Also for Python: the library may still hold the mutant before this one.
-    if run(build(targets, jobs), 1800)[0] != 0:
+    elif not recipe.library(mutant, place):
         return 'not built', ''
     used, done = 0, 0
     for check in ordered(mutant, checks):
         if used + checks.get(check, 0) > seconds:
             return 'survived', 'after %d checks: out of time' % done
-        code, took = run(check.command, 5 * checks.get(check, 10) + 10)  # more is a hang
+        code, took = run(check.command, 5 * checks.get(check, 10) + 10, place)  # more is a hang
         if code != 0:
             return 'caught', check.name + (': hangs' if code is None else '')
         used, done = used + took, done + 1
     return 'survived', 'after all %d checks' % done
 
 
-def plant(mutant):
-    """Writes the mutant; returns its diff."""
-    path = TREE / mutant.path
-    old = path.read_text().split('\n')
-    new = old[:mutant.line - 1] + [mutant.text] + old[mutant.line:]
-    path.write_text('\n'.join(new))
-    return '\n'.join(difflib.unified_diff(old, new, mutant.path, mutant.path, lineterm='', n=1))
+def tried(k, mutant, checks, options, recipe):
+    """The mutant's verdict, by what, and its diff."""
+    place = PLACE / str(k)
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    try:
+        diff = planted(mutant, place)
+        verdict, by = ('listed', '') if options.list else \
+            judge(mutant, place, checks, options.seconds, recipe)
+    finally:
+        shutil.rmtree(place)
+    print('%3d  %-9s  %-10s  %s:%d  %s' % (k, verdict, mutant.rule, mutant.path, mutant.line, by) +
+          ('\n' + diff + '\n' if verdict in ('listed', 'survived') else ''), flush=True)
+    return verdict
 
 
 def main():
@@ -319,42 +381,45 @@ def main():
     parser.add_argument('--rooms', default=','.join(ROOMS), help='where, by commas')
     parser.add_argument('--skip', type=int, default=0, help='mutants of the seed to pass over')
     parser.add_argument('--seconds', type=int, default=240, help='of processor time for the tests of one mutant')
-    parser.add_argument('--jobs', type=int, default=os.cpu_count())
+    parser.add_argument('--jobs', type=int, default=os.cpu_count(), help='mutants judged at once')
     parser.add_argument('--list', action='store_true', help='print the mutants and run nothing')
     options = parser.parse_args()
     rooms = options.rooms.split(',')
-    programs = {'tests_' + path.parent.name for path in (ROOT / 'tests').glob('*/*_test.cc')}
-    targets = ['_trireme'] + ([] if rooms == ['python'] else sorted(programs))
-    head = prepare(targets, options.jobs)
+    head = git('rev-parse', 'HEAD').strip()
+    if not options.list:
+        if git('status', '--porcelain', '--', *ROOMS, 'tests'):
+            sys.exit('the tree has changes that are not committed: what is judged would have no name')
+        subprocess.run(['cmake', '--preset', 'release', '-DPython_EXECUTABLE=/usr/bin/python3'], cwd=ROOT,
+                       check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(['cmake', '--build', '--preset', 'release', '--parallel', str(options.jobs)],
+                       cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     print('commit %s, seed %d, rooms %s' % (head[:12], options.seed, options.rooms), flush=True)
-    checks = {} if options.list else unharmed(head, options.seconds)
-    numbers, survivors = collections.Counter(), []
-    mutants = enumerate(drawn(options.seed, rooms))
-    while sum(numbers.values()) < options.count:
-        k, mutant = next(mutants)
-        if k < options.skip:
-            continue
-        before = (TREE / mutant.path).read_text()
-        try:
-            diff = plant(mutant)
-            verdict, by = ('listed', '') if options.list else \
-                judge(mutant, checks, options.seconds, targets, options.jobs)
-        finally:
-            (TREE / mutant.path).write_text(before)
-        print('%3d  %-9s  %-10s  %s:%d  %s' % (k, verdict, mutant.rule, mutant.path, mutant.line, by),
-              flush=True)
-        if verdict != 'not built':
-            numbers[mutant.room, verdict] += 1
-        if verdict != 'caught' and verdict != 'not built':
-            print(diff + '\n', flush=True)
-            survivors.append('%d %s:%d' % (k, mutant.path, mutant.line))
+    numbers = collections.Counter()
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        checks = {} if options.list else unharmed(head, options.seconds, pool)
+        recipe = None if options.list else Recipe()
+        mutants = ((k, m) for k, m in enumerate(drawn(options.seed, rooms)) if k >= options.skip)
+        running = {}
+
+        def draw():
+            k, mutant = next(mutants)
+            running[pool.submit(tried, k, mutant, checks, options, recipe)] = mutant
+
+        for _ in range(options.count):
+            draw()
+        while running:
+            ended, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
+            for future in ended:
+                mutant, verdict = running.pop(future), future.result()
+                if verdict == 'not built':
+                    draw()
+                else:
+                    numbers[mutant.room, verdict] += 1
     print('\n%-12s %8s %8s' % ('room', 'caught', 'survived'))
     for room in ROOMS:
         print('%-12s %8d %8d' % (room, numbers[room, 'caught'], numbers[room, 'survived']))
     print('%-12s %8d %8d' % ('all', sum(n for (_, v), n in numbers.items() if v == 'caught'),
-                             len(survivors)))
-    for survivor in survivors:
-        print('survivor ' + survivor)
+                             sum(n for (_, v), n in numbers.items() if v == 'survived')))
 
 
 if __name__ == '__main__':

@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "ir/kernel.h"
 #include "transpiler/edit.h"
+#include "transpiler/report.h"
 #include "transpiler/server.h"
 #include "transpiler/slice.h"
 

@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/sanitized.h"
 
 namespace {
 
@@ -201,15 +202,6 @@ long peak_mib() {
   return usage.ru_maxrss / 1024;
 }
 
-// A sanitizer keeps freed memory, so that peaks say nothing.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
-
 uint64_t number(std::string_view text) { return std::stoull(std::string(text)); }
 
 }  // namespace
@@ -264,7 +256,7 @@ int main(int argc, char** argv) {
               before);
   // Inputs are a few KiB, and reading them needs little more.
   constexpr long kAllowedMib = 64;
-  if (!kSanitized && peak_mib() > before + kAllowedMib) {
+  if (!trireme::testing::kSanitized && peak_mib() > before + kAllowedMib) {
     std::fprintf(stderr, "memory grew by more than %ld MiB\n", kAllowedMib);
     return 1;
   }

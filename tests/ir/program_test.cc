@@ -205,6 +205,26 @@ TEST(Block, RecursiveLookupGoesThroughParentAndForwardBlocks) {
   EXPECT_THAT(error_of([&] { backward.var("outer"); }), HasSubstr("block 2 has no variable outer"));
 }
 
+TEST(Block, RecursiveLookupFindsTheNearestOfAName) {
+  const auto program = Program::create();
+  Var& outer = program->global_block().create_var({.name = "x"});
+  Block& first = program->create_block(0);
+  Block& second = program->create_block(first.index());
+  Block& third = program->create_block(second.index());
+  EXPECT_EQ(third.find_var_recursive("x"), &outer);
+  Var& inner = first.create_var({.name = "x"});
+  EXPECT_EQ(third.find_var_recursive("x"), &inner);
+  EXPECT_EQ(program->global_block().find_var_recursive("x"), &outer);
+  first.rename_var("x", "y");
+  EXPECT_EQ(third.find_var_recursive("x"), &outer);
+  EXPECT_EQ(third.find_var_recursive("y"), &inner);
+  first.remove_var("y");
+  EXPECT_EQ(third.find_var_recursive("y"), nullptr);
+  third.create_var({.name = "z"});
+  program->keep_blocks({0, 1});
+  EXPECT_EQ(first.find_var_recursive("z"), nullptr);
+}
+
 TEST(Block, RenameReachesOpsOfInnerBlocksUnlessShadowed) {
   const auto program = Program::create();
   Block& root = program->global_block();

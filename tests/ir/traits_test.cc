@@ -53,7 +53,7 @@ TEST(Traits, BlockedImagesAreForConvolutionsAndWhatFollowsThem) {
   EXPECT_THAT(with(BlockedImages::follows),
               ElementsAre("batch_norm", "batch_norm_grad", "pool2d", "pool2d_grad"));
   EXPECT_THAT(with(BlockedImages::any),
-              ElementsAre("p.broadcast_like", "p.full_like", "p.sum_to_like"));
+              ElementsAre("p.broadcast_like", "p.cast", "p.full_like", "p.sum_to_like"));
   for (const OpSchema* row : op_table().rows()) {
     if (row->trait().layout_attr.empty()) continue;
     EXPECT_NE(row->find_attribute(row->trait().layout_attr), nullptr) << row->type();
