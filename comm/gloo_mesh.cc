@@ -13,10 +13,12 @@
 #include <gloo/reduce.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/transport/tcp/device.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -32,6 +34,35 @@ namespace trireme {
 namespace {
 
 constexpr const char* kConnected = "connected";
+
+// Gloo writes to sockets as to files: where the other end has gone, that raises SIGPIPE, which ends
+// a program that has not asked for anything else. While one of these lives, its thread and the
+// threads that are made there only get the error.
+class PipeSignalBlocked {
+ public:
+  PipeSignalBlocked() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~PipeSignalBlocked() {
+    constexpr timespec kNow{};
+    if (!was_pending_) {
+      while (sigtimedwait(&pipe_, nullptr, &kNow) < 0 && errno == EINTR) {
+      }
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  PipeSignalBlocked(const PipeSignalBlocked&) = delete;
+  PipeSignalBlocked& operator=(const PipeSignalBlocked&) = delete;
+
+ private:
+  sigset_t pipe_{}, before_{};
+  bool was_pending_ = false;
+};
 
 // Addresses go over the assembly: all give theirs at once, so nothing is waited for here. Several
 // meshes may be made at a time, of different ranks: each looks at its own.
@@ -126,6 +157,7 @@ class GlooMesh final : public RankMesh {
   GlooMesh(Assembly& assembly, const MeshMembers& members, int rank,
            std::chrono::milliseconds limit)
       : rank_(rank), size_(static_cast<int>(members.ranks.size())) {
+    const PipeSignalBlocked blocked;  // Gloo's own thread, which is made here, inherits that
     const std::string own = assembly.endpoint();
     gloo::transport::tcp::attr address(own.substr(0, own.rfind(':')).c_str());
     sockets_ = std::make_unique<Sockets>(address);
@@ -148,6 +180,7 @@ class GlooMesh final : public RankMesh {
 
   void all_reduce(Collective::Op op, DType dtype, void* data, int64_t count) override {
     with_combined_type(dtype, [&]<class T>(T) {
+      const PipeSignalBlocked blocked;
       gloo::AllreduceOptions options(context_);
       options.setOutput(static_cast<T*>(data), static_cast<size_t>(count));
       options.setReduceFunction(reduction<T>(op));
@@ -157,6 +190,7 @@ class GlooMesh final : public RankMesh {
 
   void reduce(Collective::Op op, DType dtype, void* data, int64_t count, int root) override {
     with_combined_type(dtype, [&]<class T>(T) {
+      const PipeSignalBlocked blocked;
       gloo::ReduceOptions options(context_);
       options.setOutput(static_cast<T*>(data), static_cast<size_t>(count));
       options.setReduceFunction(reduction<T>(op));
@@ -166,6 +200,7 @@ class GlooMesh final : public RankMesh {
   }
 
   void broadcast(void* data, size_t bytes, int root) override {
+    const PipeSignalBlocked blocked;
     gloo::BroadcastOptions options(context_);
     options.setOutput(static_cast<std::byte*>(data), bytes);
     options.setRoot(root);
@@ -173,12 +208,14 @@ class GlooMesh final : public RankMesh {
   }
 
   void all_gather(std::byte* all, const std::vector<size_t>& bytes) override {
+    const PipeSignalBlocked blocked;
     gloo::AllgathervOptions options(context_);
     options.setOutput(all, bytes);
     gloo::allgatherv(options);
   }
 
   void barrier() override {
+    const PipeSignalBlocked blocked;
     gloo::BarrierOptions options(context_);
     gloo::barrier(options);
   }

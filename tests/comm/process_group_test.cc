@@ -10,6 +10,7 @@
 
 #include "comm/joined_group.h"
 #include "comm/local_group.h"
+#include "comm/rank_mesh.h"
 #include "comm/ring.h"
 #include "core/error.h"
 #include "core/flags.h"
@@ -307,6 +308,23 @@ TEST_F(ProcessGroup, EndsForAllWithTheReasonOfTheOneThatFails) {
     }
   });
   for (const std::string& each : ended) EXPECT_THAT(each, HasSubstr("the disk of rank 1 is full"));
+}
+
+// A write to what the other end has closed raises SIGPIPE where nobody keeps it away. Bytes that
+// were not read make that end answer with a reset, after which every write does.
+TEST_F(ProcessGroup, APeerThatHasGoneEndsNoProcess) {
+  const auto ended = as_ranks(2, [](const ProcessGroupOptions& options) {
+    Assembly assembly(options.who);
+    const auto mesh = connect_gloo(assembly, {.ranks = {0, 1}, .name = "all"}, options.limit);
+    mesh->barrier();
+    mesh->cut();
+    std::vector<float> sums(1 << 20);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_ANY_THROW(mesh->all_reduce(Collective::Op::sum, DType::float32, sums.data(), 1 << 20));
+    }
+    assembly.watch();
+  });
+  EXPECT_EQ(ended, std::vector<std::string>(2));
 }
 
 TEST_F(ProcessGroup, SaysWhoHasLeftBeforeTheOthers) {
