@@ -21,21 +21,24 @@ std::shared_ptr<Ring> find_ring(const Scope& scope, const std::string& name) {
       .fix("run the startup program that the transpiler was given, in the same scope, first");
 }
 
-// Pauses grow with the time that has passed: what is asked too late is a small part of the whole.
-void run_collective(Ticket& ticket, const Exchanged& what) {
-  using Clock = std::chrono::steady_clock;
+void Pauses::pause() {
   constexpr std::chrono::microseconds kShortest{20}, kLongest{1000};
   constexpr int kPart = 64;
+  std::this_thread::sleep_for(
+      std::clamp<Clock::duration>((Clock::now() - began_) / kPart, kShortest, kLongest));
+}
+
+bool Pauses::is_time_to_poll() {
+  const auto now = Clock::now();
+  if (now < next_poll_) return false;
+  next_poll_ = now + std::chrono::milliseconds(100);
+  return true;
+}
+
+void run_collective(Ticket& ticket, const Exchanged& what) {
   ticket.start(what);
-  const auto began = Clock::now();
-  auto next_poll = began + std::chrono::milliseconds(100);
-  while (!ticket.done()) {
-    const auto now = Clock::now();
-    std::this_thread::sleep_for(
-        std::clamp<Clock::duration>((now - began) / kPart, kShortest, kLongest));
-    if (now < next_poll) continue;
-    poll_caller();
-    next_poll = now + std::chrono::milliseconds(100);
+  for (Pauses pauses; !ticket.done(); pauses.pause()) {
+    if (pauses.is_time_to_poll()) poll_caller();
   }
 }
 

@@ -24,10 +24,19 @@ const OpTraits& traits_of(const Origin& origin) {
 }
 
 // Replicas meet between instructions of the whole program; those of a loop or branch have no
-// common place: not for values they exchange, not for gradients that an update would take.
-void refuse_inner_exchanges(const Graph& graph, bool inner) {
+// common place: not for values they exchange, not for gradients that an update would take. What a
+// program exchanges by itself it exchanges once a process.
+void refuse_exchanges(const Graph& graph, bool inner) {
   for (const Node& node : graph.nodes) {
     const bool updated = node.origin && node.origin->role == op_role::kOptimize;
+    if (node.schema->trait().exchange == Exchange::by_ring) {
+      throw Error(ErrorKind::unimplemented,
+                  cat(node.origin->op_type,
+                      " exchanges values of one device of each process, and this run has several "
+                      "devices"))
+          .at(node.origin->line)
+          .fix("run it on one place a process, without with_data_parallel");
+    }
     if (inner && (updated || node.schema->trait().exchange != Exchange::none)) {
       throw Error(ErrorKind::unimplemented,
                   cat(node.origin->op_type,
@@ -35,7 +44,7 @@ void refuse_inner_exchanges(const Graph& graph, bool inner) {
           .at(node.origin->line)
           .fix("move it out of the block, or run without with_data_parallel");
     }
-    for (const Region& region : node.regions) refuse_inner_exchanges(*region.graph, true);
+    for (const Region& region : node.regions) refuse_exchanges(*region.graph, true);
   }
 }
 
@@ -45,7 +54,7 @@ class ReplicaMaker {
       : graph_(graph), loss_gradient_(loss_gradient), others_(others) {}
 
   ReplicaFeeds run() {
-    refuse_inner_exchanges(graph_, false);
+    refuse_exchanges(graph_, false);
     of_update_.assign(graph_.values.size(), false);
     for (const auto& state : graph_.states) entries_.insert(state.entry);
     std::vector<Node> nodes = std::move(graph_.nodes), update;

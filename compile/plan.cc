@@ -36,7 +36,7 @@ class Planner {
     mark_what_is_kept();
     for (Segment& segment : plan_.segments) find_facts(segment);
     plan_write_backs();
-    if (graph_.across_processes) find_exchange_ends();
+    if (!region_) find_exchange_ends();
     find_lifetimes();
     assign_queues(plan_);
     for (const std::vector<int>& values : graph_.buckets) fill_bucket(values);
@@ -357,7 +357,9 @@ class Planner {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& sum = graph_.nodes[n];
       const OpTraits& trait = sum.schema->trait();
-      if (trait.exchange != Exchange::sum || !trait.effect || sum.ins.empty()) continue;
+      const bool travels = trait.exchange == Exchange::by_ring ||
+                           (graph_.across_processes && trait.exchange == Exchange::sum);
+      if (!travels || !trait.effect || sum.ins.empty()) continue;
       std::set<int> slots;
       for (int value : sum.ins) slots.insert(plan_.slot_of[value]);
       for (int value : sum.outs) slots.insert(plan_.slot_of[value]);
@@ -397,6 +399,7 @@ class Planner {
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       const Node& node = graph_.nodes[n];
       for (int sum : plan_.instructions[n].finishes) {
+        for (int value : graph_.nodes[sum].ins) touch(value, static_cast<int>(n));
         for (int value : graph_.nodes[sum].outs) touch(value, static_cast<int>(n));
       }
       for (int value : node.ins) {
@@ -424,6 +427,7 @@ class Planner {
     };
     for (size_t n = 0; n < graph_.nodes.size(); ++n) {
       if (!plan_.instructions[n].goes_on || is_finished(static_cast<int>(n))) continue;
+      for (int value : graph_.nodes[n].ins) touch_at_end(value);
       for (int value : graph_.nodes[n].outs) touch_at_end(value);
     }
     for (const auto* values : {&graph_.kept, &graph_.saved}) {

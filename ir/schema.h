@@ -124,6 +124,7 @@ enum class Exchange {
   none,
   sum,       // of all operands, by position
   sum_rows,  // of SelectedRows: how many rows there will be, only the run knows
+  by_ring,   // what its attributes say, among the ranks of the ring that they name
 };
 
 // What an op does with images whose channels stand in blocks (ChannelBlocks).

@@ -29,45 +29,107 @@ std::vector<bool> find_followers(const Plan& plan, const Node& node) {
   return follows;
 }
 
+Collective what_by_ring(const Attrs& attrs) {
+  const auto& way = std::get<std::string>(attrs.at("way"));
+  const auto& op = std::get<std::string>(attrs.at("op"));
+  using Op = Collective::Op;
+  return {.kind = way == "broadcast"    ? Way::broadcast
+                  : way == "all_gather" ? Way::all_gather
+                  : way == "barrier"    ? Way::barrier
+                                        : Way::all_reduce,
+          .op = op == "product" ? Op::product
+                : op == "max"   ? Op::max
+                : op == "min"   ? Op::min
+                                : Op::sum,
+          .root = std::get<int32_t>(attrs.at("root")),
+          .tag = {}};
+}
+
+// Ranks may have other instructions besides, so what they exchange is named by what it is and by
+// how often that has been exchanged before.
+std::string tag_by_ring(const Plan& plan, int instruction) {
+  const Node& node = plan.graph.nodes[plan.instructions[instruction].node];
+  const auto name_of_first = [&](const Node& of) {
+    return of.ins.empty() ? "barrier" : plan.graph.values[of.ins.front()].info.name;
+  };
+  int before = 0;
+  for (int i = 0; i < instruction; ++i) {
+    const Node& other = plan.graph.nodes[plan.instructions[i].node];
+    before += other.schema == node.schema && name_of_first(other) == name_of_first(node);
+  }
+  std::string tag = name_of_first(node);
+  if (node.ins.size() > 1) tag += cat(" and ", node.ins.size() - 1, " more");
+  return before > 0 ? cat(tag, ", ", before + 1) : tag;
+}
+
 }  // namespace
 
-CollectiveStep::CollectiveStep(Group& group, const Plan& plan, int instruction)
-    : group_(group),
-      kind_(plan.graph.nodes[plan.instructions[instruction].node].schema->trait().exchange),
-      to_first_(plan.graph.nodes[plan.instructions[instruction].node].decided.to_first) {
-  const Node& node = plan.graph.nodes[plan.instructions[instruction].node];
-  const ValueInfo* first = node.ins.empty() ? nullptr : &plan.graph.values[node.ins.front()].info;
-  Collective what;
-  // A sum without a name is that of what each replica's loss averages over.
-  const std::string name = !first ? "before the update" : first->name;
-  what.tag = cat("#", instruction, " ", name.empty() ? "the weight of the loss" : name);
-  what.dtype = first ? first->dtype : DType::float32;
-  if (kind_ == Exchange::sum) {
-    what.kind = to_first_ ? Way::reduce : Way::all_reduce;
-    follows_ = find_followers(plan, node);
-    ticket_ = group.prepare(what);
-    return;
+CollectiveStep::CollectiveStep(const Plan& plan, int instruction)
+    : node_(plan.graph.nodes[plan.instructions[instruction].node]),
+      kind_(node_.schema->trait().exchange),
+      to_first_(node_.decided.to_first) {
+  const ValueInfo* first = node_.ins.empty() ? nullptr : &plan.graph.values[node_.ins[0]].info;
+  follows_ = find_followers(plan, node_);
+  if (kind_ == Exchange::by_ring) {
+    what_ = what_by_ring(*node_.attrs);
+    what_.tag = tag_by_ring(plan, instruction);
+    ring_ = std::get<std::string>(node_.attrs->at("ring"));
+  } else {
+    what_.kind = kind_ == Exchange::sum_rows ? to_first_ ? Way::gather : Way::all_gather
+                 : to_first_                 ? Way::reduce
+                                             : Way::all_reduce;
+    // A sum without a name is that of what each replica's loss averages over.
+    const std::string name = !first ? "before the update" : first->name;
+    what_.tag = cat("#", instruction, " ", name.empty() ? "the weight of the loss" : name);
   }
-  counts_.resize(static_cast<size_t>(group.size()));
-  what.kind = to_first_ ? Way::gather : Way::all_gather;
-  const std::string tag = what.tag;
-  what.tag = tag + ", values";
-  ticket_ = group.prepare(what);
-  what.tag = tag + ", rows";
-  what.dtype = DType::int64;
-  row_ticket_ = group.prepare(what);
-  what.tag = tag + ", how many rows";
-  what.kind = Way::all_gather;
-  count_ticket_ = group.prepare(what);
+  what_.dtype = first ? first->dtype : DType::float32;
 }
 
 CollectiveStep::~CollectiveStep() = default;
 
-bool CollectiveStep::run(const BoundInstruction& bound) {
-  return kind_ == Exchange::sum ? sum(bound) : sum_rows(bound);
+void CollectiveStep::join(const std::shared_ptr<Group>& group) {
+  if (kept_group_ == group) return;
+  join(*group);
+  kept_group_ = group;
 }
 
-bool CollectiveStep::sum(const BoundInstruction& bound) {
+void CollectiveStep::join(Group& group) {
+  group_ = &group;
+  started_ = false;
+  if (kind_ == Exchange::by_ring) check_members(*node_.attrs);
+  if (kind_ != Exchange::sum_rows) {
+    ticket_ = group.prepare(what_);
+    return;
+  }
+  counts_.resize(static_cast<size_t>(group.size()));
+  Collective what = what_;
+  what.tag = what_.tag + ", values";
+  ticket_ = group.prepare(what);
+  what.tag = what_.tag + ", rows";
+  what.dtype = DType::int64;
+  row_ticket_ = group.prepare(what);
+  what.tag = what_.tag + ", how many rows";
+  what.kind = Way::all_gather;
+  count_ticket_ = group.prepare(what);
+}
+
+void CollectiveStep::check_members(const Attrs& attrs) const {
+  const int size = group_->size(), ranks = std::get<int32_t>(attrs.at("ranks"));
+  if (what_.root < 0 || what_.root >= size) {
+    throw Error(cat("root is ", what_.root, ", but there are ", size, " ranks"))
+        .fix("choose a rank");
+  }
+  if (what_.kind == Way::all_gather && ranks != size) {
+    throw Error(cat("nranks is ", ranks, ", but there are ", size, " ranks"))
+        .fix("give the number of ranks");
+  }
+}
+
+bool CollectiveStep::run(const BoundInstruction& bound) {
+  return kind_ == Exchange::sum_rows ? sum_rows(bound) : exchange(bound);
+}
+
+bool CollectiveStep::exchange(const BoundInstruction& bound) {
   if (!started_) {
     pieces_.clear();
     const Tensor* before = nullptr;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,23 +15,33 @@ namespace trireme {
 
 class CollectiveStep {
  public:
-  CollectiveStep(Group& group, const Plan& plan, int instruction);
+  CollectiveStep(const Plan& plan, int instruction);
   ~CollectiveStep();
+  // The name of the ring whose ranks are the members; empty: the frame's group.
+  const std::string& ring() const { return ring_; }
+  // Before a run, where the members are others than they were. The group outlives the step.
+  void join(Group& group);
+  void join(const std::shared_ptr<Group>& group);  // the same, and keeps it
   // Takes part, or goes on where it stopped; true: it has ended and the results are there.
   bool run(const BoundInstruction& bound);
 
  private:
-  bool sum(const BoundInstruction& bound);
+  void check_members(const Attrs& attrs) const;
+  bool exchange(const BoundInstruction& bound);
   bool sum_rows(const BoundInstruction& bound);
   void gather_rows(const SelectedRows& mine);
   void merge_rows(const SelectedRows& mine, SelectedRows& sum);
-  bool takes_result() const { return !to_first_ || group_.rank() == 0; }
+  bool takes_result() const { return !to_first_ || group_->rank() == 0; }
 
-  Group& group_;
+  const Node& node_;
   const Exchange kind_;
   const bool to_first_;
+  std::string ring_;
+  Collective what_;  // of all operands
+  Group* group_ = nullptr;
+  std::shared_ptr<Group> kept_group_;
   bool started_ = false;
-  std::unique_ptr<Ticket> ticket_;  // of the sum, or of the values of rows
+  std::unique_ptr<Ticket> ticket_;  // of all operands, or of the values of rows
   std::vector<Piece> pieces_;       // kept: a steady step asks for no memory
   std::vector<bool> follows_;       // by operand: it stands behind the one before, in a bucket
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "core/text.h"
@@ -47,6 +48,7 @@ Frame::Frame(const Plan& plan, const Place& place, Frame* outer)
     binding_.add_region(body.binding_, region);
     placement_.add_region(body.placement_);
   }
+  find_exchanges_by_ring();
 }
 
 Frame::~Frame() = default;
@@ -57,6 +59,7 @@ void Frame::begin(Scope& scope, const RunSettings& settings) {
   next_poll_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
   step_ = scope.step().load(std::memory_order_relaxed);
   find_states(scope);
+  rings_.find(scope);
   slots_.move_states(scope, place_);
   placement_.make_buckets();
   forget_iterations();
@@ -83,12 +86,25 @@ void Frame::find_states(Scope& scope) {
   if (slots_.find_states(scope, local_states_)) binding_.forget();
 }
 
+void Frame::find_exchanges_by_ring() {
+  for (size_t i = 0; i < plan_.instructions.size(); ++i) {
+    if (!plan_.instructions[i].exchange) continue;
+    auto step = std::make_unique<CollectiveStep>(plan_, static_cast<int>(i));
+    if (step->ring().empty()) continue;
+    steps_.resize(plan_.instructions.size());
+    ring_of_.resize(plan_.instructions.size());
+    ring_of_[i] = top_->rings_.add(step->ring());
+    steps_[i] = std::move(step);
+  }
+}
+
 void Frame::join_group(Group& group) {
   group_ = &group;
+  steps_.resize(plan_.instructions.size());
   for (size_t i = 0; i < plan_.instructions.size(); ++i) {
-    steps_.push_back(plan_.instructions[i].exchange
-                         ? std::make_unique<CollectiveStep>(group, plan_, static_cast<int>(i))
-                         : nullptr);
+    if (!plan_.instructions[i].exchange) continue;
+    steps_[i] = std::make_unique<CollectiveStep>(plan_, static_cast<int>(i));
+    steps_[i]->join(group);
   }
   if (group.rank() > 0) binding_.leave_out_by_first();
 }
@@ -116,8 +132,12 @@ void Frame::finish() {
 void Frame::run_segments() {
   segment_ = 0;
   next_ = -1;
-  const Progress progress = advance();
-  promise(progress == Progress::ended, "a run of its own waits for nobody");
+  std::optional<Pauses> pauses;  // the clock is looked at by those who wait
+  for (Progress progress; (progress = advance()) != Progress::ended; pauses->pause()) {
+    promise(progress == Progress::waits && !ring_of_.empty(), "a run of its own waits for ranks");
+    if (!pauses) pauses.emplace();
+    if (settings().poll) poll();
+  }
 }
 
 void Frame::run_for_all(const RunSettings& settings) {
@@ -148,7 +168,7 @@ Frame::Progress Frame::advance() {
       if (!under_way_.empty() && !end_exchanges(&plan_.instructions[next_].finishes)) {
         return Progress::waits;
       }
-      if (group_ && steps_[static_cast<size_t>(next_)]) {
+      if (!steps_.empty() && steps_[static_cast<size_t>(next_)]) {
         if (!take_part(next_)) {
           if (!plan_.instructions[next_].goes_on) return Progress::waits;
           under_way_.push_back(next_);
@@ -180,8 +200,10 @@ bool Frame::take_part(int index) {
   const bool timed = profiling_on();
   constexpr std::chrono::steady_clock::time_point kNever{};
   if (timed && waiting_since_ == kNever) waiting_since_ = std::chrono::steady_clock::now();
+  CollectiveStep& step = *steps_[static_cast<size_t>(index)];
   try {
-    const bool done = steps_[static_cast<size_t>(index)]->run(binding_.instruction(index));
+    if (!ring_of_.empty()) step.join(top_->rings_.group(ring_of_[static_cast<size_t>(index)]));
+    const bool done = step.run(binding_.instruction(index));
     if (done && timed) record_event(event_of(index, ProfileEvent::Kind::wait), waiting_since_);
     if (done) waiting_since_ = kNever;
     return done;
@@ -390,7 +412,8 @@ std::vector<Variable> Frame::take_fetches() {
       continue;
     }
     const bool give = plan_.slots[slot].kind == SlotKind::own && variable.kind() == Kind::dense &&
-                      variable.tensor().initialized();
+                      variable.tensor().initialized() &&
+                      !placement_.is_in_bucket(variable.tensor());
     if (!give) {
       if (variable.initialized()) results.back().copy_from(variable);
       continue;

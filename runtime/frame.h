@@ -20,6 +20,7 @@
 #include "runtime/memory_placement.h"
 #include "runtime/profiler.h"
 #include "runtime/replays.h"
+#include "runtime/run_rings.h"
 #include "runtime/slot_variables.h"
 
 namespace trireme {
@@ -137,6 +138,7 @@ class Frame : public RunContext {
   void check_held(const Segment& segment) const;
 
   void run_segments();
+  void find_exchanges_by_ring();
   bool take_part(int index);
   bool end_exchanges(const std::vector<int>* awaited);
   int replica() const { return top_->group_ ? top_->group_->rank() : 0; }
@@ -165,11 +167,13 @@ class Frame : public RunContext {
   const LocalStates* local_states_ = nullptr;
   Group* group_ = nullptr;                              // null: it is alone
   std::vector<std::unique_ptr<CollectiveStep>> steps_;  // by instruction; null: it runs alone
+  std::vector<size_t> ring_of_;  // by instruction, where some exchange by a ring: its number
   std::vector<StreamOffset> stream_offsets_;            // by instruction, in a data-parallel run
 
   // Of the top frame alone.
   Scope* scope_ = nullptr;
   const RunSettings* settings_ = nullptr;
+  RunRings rings_;
   uint64_t step_ = 0;
   unsigned ticks_ = 0;  // short instructions run
   std::chrono::steady_clock::time_point next_poll_{};

@@ -469,6 +469,11 @@ void MemoryPlacement::make_buckets() {
   }
 }
 
+bool MemoryPlacement::is_in_bucket(const Tensor& tensor) const {
+  return std::any_of(buckets_.begin(), buckets_.end(),
+                     [&](const Tensor& bucket) { return bucket.buffer() == tensor.buffer(); });
+}
+
 size_t MemoryPlacement::live_bytes() const {
   size_t bytes = 0;
   for (const Arena& arena : arenas_) bytes += (lent_ ? 0 : arena.live) + arena.late_live;

@@ -66,6 +66,7 @@ class MemoryPlacement {
   // All of a bucket of the plan, in one dimension.
   const Tensor& bucket(size_t number) const { return buckets_[number]; }
   size_t bucket_count() const { return buckets_.size(); }
+  bool is_in_bucket(const Tensor& tensor) const;
 
   size_t planned_bytes() const { return arenas_[0].planned + arenas_[1].planned; }
   bool is_lent() const { return lent_; }

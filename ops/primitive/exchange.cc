@@ -1,5 +1,6 @@
-// Sums over the replicas of a data-parallel run. Among several the frame takes part in a collective
-// (runtime/collective_step.h); the kernels here are those of a run that is its only replica.
+// Sums over the replicas of a data-parallel run, and what the ranks of a ring exchange. The frame
+// takes part in a collective (runtime/collective_step.h); the kernels here are those of a run that
+// is its only replica.
 #include <cstring>
 
 #include "ir/schema.h"
@@ -19,6 +20,24 @@ BoundKernel own_values(const KernelSite& site) {
       std::memcpy(k.out(i).address(), k.in(i).address(), k.in(i).byte_size());
     }
   };
+}
+
+// What a gathered value's rows are: those of all ranks.
+void exchanged_by_ring(OpView& op) {
+  const int ranks = op.attr<int32_t>("ranks");
+  for (size_t i = 0; i < op.count("A"); ++i) {
+    take_facts(op.in("A", i), op.out("Out", i));
+    if (op.attr<std::string>("way") != "all_gather") continue;
+    Shape& shape = op.out("Out", i).shape;
+    if (shape.rank() == 0) shape.push_back(1);
+    if (shape[0].known()) shape[0] = shape.at(0) * ranks;
+  }
+}
+
+BoundKernel never_alone(const KernelSite&) {
+  return BoundKernel([](const KernelArgs&) {
+    throw InternalError("ranks exchange values in the frame, not in a kernel");
+  });
 }
 
 BoundKernel own_rows(const KernelSite&) {
@@ -55,6 +74,20 @@ void register_exchange(Registry& ops) {
       })
       .traits({.effect = true, .exchange = Exchange::sum_rows})
       .kernel(untyped(own_rows));
+  ops.primitive("p.exchange")
+      .doc("What the ranks of a ring make of their values together")
+      .in_list("A", "tensors")
+      .out_list("Out", "like A, where A is or elsewhere")
+      .required_attr<std::string>("ring", "the variable that holds the ring")
+      .required_attr<std::string>("way", "what they do")
+      .one_of({"all_reduce", "broadcast", "all_gather", "barrier"})
+      .attr("op", "sum", "of all_reduce")
+      .one_of({"sum", "product", "max", "min"})
+      .attr("root", 0, "of broadcast: whose value it is")
+      .attr("ranks", 1, "of all_gather: how many there are")
+      .shape(exchanged_by_ring)
+      .traits({.effect = true, .exchange = Exchange::by_ring})
+      .kernel(untyped(never_alone));
 }
 
 }  // namespace trireme

@@ -10,6 +10,7 @@
 #include "core/endpoints.h"
 #include "core/flags.h"
 #include "core/text.h"
+#include "ir/body.h"
 #include "ir/schema.h"
 #include "ops/host/host_operands.h"
 #include "ops/run_context.h"
@@ -18,7 +19,6 @@ namespace trireme {
 namespace {
 
 using RankNames = std::vector<std::string>;
-using Way = Collective::Kind;
 
 std::chrono::milliseconds flag_in_ms(const char* name) {
   return std::chrono::milliseconds(std::get<int64_t>(get_flag(name)));
@@ -99,91 +99,38 @@ KernelFn c_comm_init(const KernelSite& site) {
   };
 }
 
-// A ticket for each tensor of an op, made when the ring is there.
-struct RingCall {
-  Collective what;
-  std::string name;  // of the variable that holds the ring
-  std::shared_ptr<Ring> ring = nullptr;
-  std::unique_ptr<Ticket> ticket = nullptr;
+// In the plan of a step it is an instruction like others (p.exchange): ranks go on while values
+// travel, and those that are ready at about the same time go together.
+Expr exchange(Expr x, std::string ring, const char* way, const char* op, int root = 0,
+              int ranks = 1) {
+  return emit("p.exchange", {x},
+              {{"ring", std::move(ring)},
+               {"way", std::string(way)},
+               {"op", std::string(op)},
+               {"root", int32_t{root}},
+               {"ranks", int32_t{ranks}}});
+}
 
-  Ticket& on(const Scope& scope) {
-    std::shared_ptr<Ring> found = find_ring(scope, name);
-    if (found != ring) {
-      if (what.root < 0 || what.root >= found->group->size()) {
-        throw Error(cat("root is ", what.root, ", but there are ", found->group->size(), " ranks"))
-            .fix("choose a rank");
-      }
-      ticket = found->group->prepare(what);
-      ring = std::move(found);
-    }
-    return *ticket;
+std::string ring_of(const Body& b) { return ring_name(b.attr<int32_t>("ring_id")); }
+
+void same_on_all(OpView& op) {
+  if (op.in("X").type != VarType::lod_tensor) {
+    throw op.error(cat("X is ", name_of(op.in("X").type)))
+        .fix("exchange dense tensors: an embedding has them with is_sparse=False");
   }
-};
-
-std::shared_ptr<RingCall> call_of(const KernelSite& site, Way kind, Collective::Op op, int root = 0,
-                                  std::string ring = "") {
-  const ValueInfo& x = site.in("X");
-  return std::make_shared<RingCall>(
-      RingCall{.what = {.kind = kind, .dtype = x.dtype, .op = op, .root = root, .tag = x.name},
-               .name = ring.empty() ? ring_name(site.attr<int32_t>("ring_id")) : std::move(ring)});
+  take_facts(op.in("X"), op.out("Out"));
 }
 
-KernelFn same_on_all(std::shared_ptr<RingCall> call) {
-  return [call](const KernelArgs& k) {
-    const Tensor& x = k.in(0);
-    const Lod lod = x.lod();  // Out may be X
-    Tensor& out = result_of_shape(*k.outs[0], x.dtype(), x.shape());
-    out.set_lod(lod);
-    const Piece piece{.in = x.address(), .out = out.address(), .count = x.numel()};
-    run_collective(call->on(k.run->scope()), {.pieces = {&piece, 1}});
-  };
+void rows_of_all(OpView& op) {
+  same_on_all(op);
+  Shape& shape = op.out("Out").shape;
+  if (shape.rank() == 0) shape.push_back(1);
+  if (shape[0].known()) shape[0] = shape.at(0) * op.attr<int32_t>("nranks");
 }
 
-KernelFn c_broadcast(const KernelSite& site) {
-  return same_on_all(
-      call_of(site, Way::broadcast, Collective::Op::sum, site.attr<int32_t>("root")));
-}
-
-KernelFn reduced(const KernelSite& site, Collective::Op op, std::string ring = "") {
-  return same_on_all(call_of(site, Way::all_reduce, op, 0, std::move(ring)));
-}
-
-KernelFn allreduce(const KernelSite& site) {
-  using Op = Collective::Op;
-  const int type = site.attr<int32_t>("reduce_type");
-  if (type < 0 || type > 3) {
-    throw site.error(cat("reduce_type is ", type)).fix("0 sum, 1 product, 2 max, 3 min");
-  }
-  constexpr Op kOps[] = {Op::sum, Op::product, Op::max, Op::min};
-  return reduced(site, kOps[type], kProcessesName);
-}
-
-KernelFn c_allgather(const KernelSite& site) {
-  auto call = call_of(site, Way::all_gather, Collective::Op::sum);
-  const int ranks = site.attr<int32_t>("nranks");
-  return [=](const KernelArgs& k) {
-    const Tensor& x = k.in(0);
-    Ticket& ticket = call->on(k.run->scope());
-    if (call->ring->group->size() != ranks) {
-      throw Error(cat("nranks is ", ranks, ", but there are ", call->ring->group->size(), " ranks"))
-          .fix("give the number of ranks");
-    }
-    Shape shape = x.shape();
-    if (shape.rank() == 0) shape.push_back(1);
-    shape[0] = shape.at(0) * ranks;
-    Tensor& out = result_of_shape(*k.outs[0], x.dtype(), shape);
-    const Piece piece{.in = x.address(), .out = out.address(), .count = x.numel()};
-    run_collective(ticket, {.pieces = {&piece, 1}});
-  };
-}
-
-KernelFn barrier_kernel(const KernelSite& site) {
-  auto call = call_of(site, Way::barrier, Collective::Op::sum);
-  return [=](const KernelArgs& k) { run_collective(call->on(k.run->scope()), {}); };
-}
-
-OpSchema& of_ranks(Registry& ops, const char* type, const char* doc,
-                   std::function<KernelFn(const KernelSite&)> make) {
+// The ranks meet.
+OpSchema& meeting(Registry& ops, const char* type, const char* doc,
+                  std::function<KernelFn(const KernelSite&)> make) {
   return ops.op(type)
       .doc(doc)
       .traits({.host = true, .effect = true, .no_inference = true})
@@ -191,18 +138,23 @@ OpSchema& of_ranks(Registry& ops, const char* type, const char* doc,
 }
 
 // A tensor of every rank, and what they make of them.
-OpSchema& exchanged(Registry& ops, const char* type, const char* doc,
-                    std::function<KernelFn(const KernelSite&)> make) {
-  return of_ranks(ops, type, doc, std::move(make))
+OpSchema& exchanged(Registry& ops, const char* type, const char* doc) {
+  return ops.op(type)
+      .doc(doc)
       .in("X", "any tensor")
       .out("Out", "like X")
-      .attr("ring_id", 0, "the ring")
+      .shape(same_on_all)
+      .traits({.effect = true});
+}
+
+OpSchema& on_a_ring(OpSchema& row) {
+  return row.attr("ring_id", 0, "the ring")
       .attr("use_calc_stream", false, "accepted; changes no result");
 }
 
 void register_meeting(Registry& ops) {
-  of_ranks(ops, "gen_nccl_id", "All ranks meet: what replicas exchange goes to all of them.",
-           gen_nccl_id)
+  meeting(ops, "gen_nccl_id", "All ranks meet: what replicas exchange goes to all of them.",
+          gen_nccl_id)
       .out("NCCLID", "the ranks, as this one knows them")
       .attr("trainers", RankNames{}, "endpoints of all ranks")
       .required_attr<int32_t>("trainer_id", "this rank")
@@ -210,12 +162,12 @@ void register_meeting(Registry& ops) {
       .attr("use_hierarchical_allreduce", false,
             "sums inside nodes first, then among the first ranks of nodes")
       .attr("hierarchical_allreduce_inter_nranks", -1, "ranks of one node");
-  of_ranks(ops, "c_gen_nccl_id", "The ranks of one ring meet.", c_gen_nccl_id)
+  meeting(ops, "c_gen_nccl_id", "The ranks of one ring meet.", c_gen_nccl_id)
       .out("Out", "the ranks, as this one knows them")
       .required_attr<std::string>("endpoint", "of this rank")
       .attr("other_endpoints", RankNames{}, "of the others")
       .attr("rank", 0, "this rank");
-  of_ranks(ops, "c_comm_init", "From here on the ring has its number.", c_comm_init)
+  meeting(ops, "c_comm_init", "From here on the ring has its number.", c_comm_init)
       .in("X", "what c_gen_nccl_id has written")
       .required_attr<int32_t>("nranks", "how many ranks")
       .required_attr<int32_t>("rank", "this rank")
@@ -237,28 +189,55 @@ void register_meeting(Registry& ops) {
 }  // namespace
 
 void register_rings(Registry& ops) {
-  using Op = Collective::Op;
   register_meeting(ops);
-  exchanged(ops, "c_broadcast", "The root's value on every rank.", c_broadcast)
-      .attr("root", 0, "whose value it is");
-  const auto reduction = [&](const char* type, const char* doc, Op op) {
-    exchanged(ops, type, doc, [op](const KernelSite& site) { return reduced(site, op); });
+  on_a_ring(exchanged(ops, "c_broadcast", "The root's value on every rank."))
+      .attr("root", 0, "whose value it is")
+      .at_least(0)
+      .body([](Body& b) {
+        b.out("Out") = exchange(b.in("X"), ring_of(b), "broadcast", "sum", b.attr<int32_t>("root"));
+      });
+  const auto reduction = [&](const char* type, const char* doc, const char* op) {
+    on_a_ring(exchanged(ops, type, doc)).body([op](Body& b) {
+      b.out("Out") = exchange(b.in("X"), ring_of(b), "all_reduce", op);
+    });
   };
-  reduction("c_allreduce_sum", "The sum of all ranks' values on every rank.", Op::sum);
-  reduction("c_allreduce_max", "The largest of all ranks' values on every rank.", Op::max);
-  reduction("c_allreduce_min", "The smallest of all ranks' values on every rank.", Op::min);
-  reduction("c_allreduce_prod", "The product of all ranks' values on every rank.", Op::product);
-  exchanged(ops, "c_allgather", "All ranks' rows on every rank, in their order.", c_allgather)
-      .attr("nranks", 1, "how many ranks");
-  of_ranks(ops, "barrier", "Waits until every rank has come here.", barrier_kernel)
+  reduction("c_allreduce_sum", "The sum of all ranks' values on every rank.", "sum");
+  reduction("c_allreduce_max", "The largest of all ranks' values on every rank.", "max");
+  reduction("c_allreduce_min", "The smallest of all ranks' values on every rank.", "min");
+  reduction("c_allreduce_prod", "The product of all ranks' values on every rank.", "product");
+  on_a_ring(exchanged(ops, "c_allgather", "All ranks' rows on every rank, in their order."))
+      .attr("nranks", 1, "how many ranks")
+      .at_least(1)
+      .shape(rows_of_all)
+      .body([](Body& b) {
+        b.out("Out") =
+            exchange(b.in("X"), ring_of(b), "all_gather", "sum", 0, b.attr<int32_t>("nranks"));
+      });
+  ops.op("barrier")
+      .doc("Waits until every rank has come here.")
       .in("X", "any tensor")
-      .out("Out", "nothing is written")
-      .attr("ring_id", 0, "the ring");
-  of_ranks(ops, "allreduce", "All ranks' values reduced into one, on every rank.", allreduce)
-      .in("X", "any tensor")
-      .out("Out", "like X")
+      .out_optional("Out", "X")
+      .attr("ring_id", 0, "the ring")
+      .shape(same_as("X"))
+      .traits({.effect = true})
+      .body([](Body& b) {
+        b.emitter().emit("p.exchange", {},
+                         {{"ring", ring_of(b)},
+                          {"way", std::string("barrier")},
+                          {"op", std::string("sum")},
+                          {"root", int32_t{0}},
+                          {"ranks", int32_t{1}}});
+        b.out("Out") = b.in("X");
+      });
+  exchanged(ops, "allreduce", "All ranks' values reduced into one, on every rank.")
       .attr("reduce_type", 0, "0 sum, 1 product, 2 max, 3 min")
-      .attr("sync_mode", false, "accepted; changes no result");
+      .between(0, 3)
+      .attr("sync_mode", false, "accepted; changes no result")
+      .body([](Body& b) {
+        constexpr const char* kOps[] = {"sum", "product", "max", "min"};
+        b.out("Out") =
+            exchange(b.in("X"), kProcessesName, "all_reduce", kOps[b.attr<int32_t>("reduce_type")]);
+      });
   // One queue of work: what was asked before is done before, so there is nothing to wait for.
   for (const char* type : {"c_sync_calc_stream", "c_sync_comm_stream"}) {
     OpSchema& row = ops.op(type)

@@ -1,105 +1,83 @@
-// Collective modes in numbers: ranks in one process, between which this file reduces and
-// broadcasts.
+// Collective modes in numbers: ranks are threads of the test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compile/pipeline.h"
+#include "tests/support/ranks.h"
 #include "tests/transpiler/training.h"
 
 namespace trireme::testing {
 namespace {
 
-struct Rank {
-  std::shared_ptr<Program> main, startup;
-  Scope scope;
-  PartRunner runner;
+// Leaves out how the processes meet: they have met.
+void leave_out_meeting(Program& startup) {
+  Block& block = startup.global_block();
+  for (size_t i = block.size(); i-- > 0;) {
+    const std::string& type = block.op(i).type();
+    if (type == "c_gen_nccl_id" || type == "c_comm_init") block.remove_ops(i, i + 1);
+  }
+}
+
+struct How {
+  const char* mode = "grad_allreduce";
+  int count = 2, rings = 1;
+  bool passes = true;
 };
 
-using Ranks = std::vector<std::unique_ptr<Rank>>;
-
-bool makes_communicators(const Op& op) {
-  return op.type().starts_with("c_gen_nccl_id") || op.type().starts_with("c_comm_init");
-}
-
-void sum_over(const Ranks& ranks, const std::string& name) {
-  Tensor sum = ranks.front()->scope.find(name)->tensor().clone();
-  for (size_t r = 1; r < ranks.size(); ++r) {
-    const float* more = std::as_const(*ranks[r]->scope.find(name)).tensor().data<float>();
-    for (int64_t i = 0; i < sum.numel(); ++i) sum.data<float>()[i] += more[i];
-  }
-  for (const auto& rank : ranks) rank->scope.var(name).tensor() = sum.clone();
-}
-
-void broadcast(const Ranks& ranks, const std::string& name) {
-  for (size_t r = 1; r < ranks.size(); ++r) {
-    ranks[r]->scope.var(name).tensor() = ranks.front()->scope.find(name)->tensor().clone();
-  }
-}
-
-// All ranks have the same ops, so they go from one exchange to the next together.
-void run_together(Ranks& ranks, std::shared_ptr<Program> Rank::*which,
-                  const std::vector<Feeds>& feeds) {
-  std::vector<OpSpec> part;
-  int number = 0;
-  const auto run_part = [&] {
-    for (size_t r = 0; r < ranks.size(); ++r) {
-      const Program& program = *((*ranks[r]).*which);
-      ranks[r]->runner.run(program, cat(which == &Rank::main, number), part,
-                           feeds.empty() ? Feeds() : feeds[r], ranks[r]->scope);
-    }
-    ++number;
-    part.clear();
-  };
-  for (const Op* op : ((*ranks.front()).*which)->global_block().ops()) {
-    const bool sums = op->type() == "c_allreduce_sum", sends = op->type() == "c_broadcast";
-    if (makes_communicators(*op)) continue;
-    if (!sums && !sends) {
-      part.push_back(op->spec());
-      continue;
-    }
-    run_part();
-    (sums ? sum_over : broadcast)(ranks, op->input("X").front());
-  }
-  run_part();
-}
-
-Trained train_ranks(const Case& with, const char* how, int count, int rings) {
-  Ranks ranks;
+Trained train_ranks(const Case& with, const How& how) {
+  const Ranks ranks = make_ranks(how.count);
   std::string loss;
   Strings endpoints;
-  for (int r = 0; r < count; ++r) endpoints.push_back(cat("10.0.0.", r, ":1"));
-  for (int r = 0; r < count; ++r) {
+  for (int r = 0; r < how.count; ++r) endpoints.push_back(cat("10.0.0.", r, ":1"));
+  for (int r = 0; r < how.count; ++r) {
     FreshPrograms fresh;
     loss = build_case(with);
     DistributeTranspilerConfig config;
     config.mode = "collective";
-    config.collective_mode = how;
-    config.nccl_comm_num = rings;
+    config.collective_mode = how.mode;
+    config.nccl_comm_num = how.rings;
     config.wait_port = false;
     DistributeTranspiler(config).transpile({.trainer_id = r,
                                             .program = fresh.main,
                                             .startup_program = fresh.startup,
                                             .trainers = endpoints,
                                             .current_endpoint = endpoints[static_cast<size_t>(r)]});
-    ranks.push_back(std::make_unique<Rank>());
-    ranks.back()->main = fresh.main;
-    ranks.back()->startup = fresh.startup;
+    leave_out_meeting(*fresh.startup);
+    ranks[static_cast<size_t>(r)]->main = fresh.main;
+    ranks[static_cast<size_t>(r)]->startup = fresh.startup;
   }
-  run_together(ranks, &Rank::startup, {});
+  for (int ring = 0; ring < how.rings; ++ring) meet(ranks, ring_name(ring));
+  const std::vector<std::string> off = how.passes ? std::vector<std::string>{} : pass_names();
+  const int64_t share = with.batch / how.count;
+  std::vector<std::vector<float>> losses(ranks.size());
+  EXPECT_EQ(on_each(ranks,
+                    [&](Rank& rank, int r) {
+                      rank.executor.run(*rank.startup, {}, {},
+                                        {.scope = &rank.scope, .passes_off = off});
+                      for (int step = 0; step < kSteps; ++step) {
+                        const int64_t begin = step * with.batch + r * share;
+                        losses[static_cast<size_t>(r)].push_back(
+                            *rank.executor
+                                 .run_one(*rank.main, with.feed(begin, begin + share), loss,
+                                          {.scope = &rank.scope, .passes_off = off})
+                                 .data<float>());
+                      }
+                    }),
+            all_went_well(ranks));
   Trained trained;
-  const int64_t share = with.batch / count;
   for (int step = 0; step < kSteps; ++step) {
-    std::vector<Feeds> feeds;
-    for (int r = 0; r < count; ++r) {
-      const int64_t begin = step * with.batch + r * share;
-      feeds.push_back(with.feed(begin, begin + share));
-    }
-    run_together(ranks, &Rank::main, feeds);
     float sum = 0;
-    for (const auto& rank : ranks) sum += *rank->scope.find(loss)->tensor().data<float>();
-    trained.losses.push_back(sum / static_cast<float>(count));
+    for (const auto& of_rank : losses) sum += of_rank[static_cast<size_t>(step)];
+    trained.losses.push_back(sum / static_cast<float>(how.count));
   }
   for (const Var* param : ranks.front()->main->parameters()) {
     trained.params[param->name()] = ranks.front()->scope.find(param->name())->tensor().clone();
+    for (const auto& rank : ranks) {
+      EXPECT_EQ(std::memcmp(trained.params[param->name()].raw(),
+                            std::as_const(*rank->scope.find(param->name())).tensor().raw(),
+                            trained.params[param->name()].byte_size()),
+                0);
+    }
   }
   return trained;
 }
@@ -118,16 +96,23 @@ TEST(Ranks, GradAllreduceGivesTheNumbersOfOneMachineWithAllBatches) {
     SCOPED_TRACE(with.name);
     const Trained expected = train_locally(with);
     for (const int rings : {1, 3}) {
-      EXPECT_LT(worst_difference(expected, train_ranks(with, "grad_allreduce", 2, rings)), 2e-5);
-      EXPECT_LT(worst_difference(expected, train_ranks(with, "grad_allreduce", 4, rings)), 2e-5);
+      for (const int count : {2, 4}) {
+        EXPECT_LT(worst_difference(expected, train_ranks(with, {.count = count, .rings = rings})),
+                  2e-5);
+      }
     }
   }
+}
+
+TEST(Ranks, WithEveryPassOffTheBitsAreThoseWithThePasses) {
+  const Case with = dense("sgd", sgd);
+  EXPECT_EQ(worst_difference(train_ranks(with, {}), train_ranks(with, {.passes = false})), 0);
 }
 
 // With plain SGD the average of updated parameters is the parameter updated by the average.
 TEST(Ranks, LocalSgdAveragesParameters) {
   const Case with = dense("sgd", sgd);
-  EXPECT_LT(worst_difference(train_locally(with), train_ranks(with, "local_sgd", 2, 1)), 2e-5);
+  EXPECT_LT(worst_difference(train_locally(with), train_ranks(with, {.mode = "local_sgd"})), 2e-5);
 }
 
 }  // namespace
