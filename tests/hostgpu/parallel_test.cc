@@ -5,6 +5,7 @@
 #include "runtime/compiled_program.h"
 #include "tests/hostgpu/hostgpu_places.h"
 #include "tests/runtime/loop_nets.h"
+#include "tests/support/ranks.h"
 
 namespace trireme::testing {
 namespace {
@@ -76,6 +77,46 @@ TEST(HostGpuParallel, TrainsToTheBitsOfAsManyCpuPlaces) {
       }
     }
   }
+}
+
+// The last loss of a rank, of three steps in which gradients are summed over two ranks.
+Tensor loss_of_ranks(const Place& place) {
+  const Ranks ranks = make_ranks(2, place);
+  std::string loss;
+  for (const auto& rank : ranks) {
+    const UniqueNameGuard own_names;
+    const ProgramGuard guard(rank->main, rank->startup);
+    rank->startup->set_seed(7);
+    Var& result = layers::mean(layers::square(dense(layers::data("x", {kWidth}))));
+    loss = result.name();
+    optimizer::Sgd sgd(0.1);
+    const ParamGrads gradients = sgd.backward(result);
+    for (const auto& [param, grad] : gradients) {
+      rank->main->global_block().append_op({.type = "c_allreduce_sum",
+                                            .inputs = {{"X", {grad->name()}}},
+                                            .outputs = {{"Out", {grad->name()}}}});
+    }
+    sgd.apply_gradients(gradients);
+  }
+  meet(ranks, ring_name(0));
+  Tensor last;
+  EXPECT_EQ(on_each(ranks,
+                    [&](Rank& rank, int r) {
+                      const RunOptions options{.scope = &rank.scope};
+                      rank.executor.run(*rank.startup, {}, {}, options);
+                      for (int64_t step = 0; step < 3; ++step) {
+                        const Tensor got = rank.executor.run_one(
+                            *rank.main, {{"x", varied({4 + r, kWidth})}}, loss, options);
+                        if (r == 0) last = got.on_host();
+                      }
+                    }),
+            all_went_well(ranks));
+  return last;
+}
+
+TEST(HostGpuParallel, RanksOnDevicesExchangeTheBitsOfThoseOnCpus) {
+  EXPECT_EQ(*loss_of_ranks(hostgpu_place(0)).data<float>(),
+            *loss_of_ranks(cpu_place()).data<float>());
 }
 
 }  // namespace

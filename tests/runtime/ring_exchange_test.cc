@@ -193,10 +193,11 @@ std::unique_ptr<Plan> plan_of_deep_net(const std::vector<std::string>& fetches) 
   config.mode = "collective";
   config.collective_mode = "grad_allreduce";
   config.wait_port = false;
-  DistributeTranspiler(config).transpile({.program = fresh.main,
-                                          .startup_program = fresh.startup,
-                                          .trainers = std::vector<std::string>{"10.0.0.0:1", "10.0.0.1:1"},
-                                          .current_endpoint = "10.0.0.0:1"});
+  DistributeTranspiler(config).transpile(
+      {.program = fresh.main,
+       .startup_program = fresh.startup,
+       .trainers = std::vector<std::string>{"10.0.0.0:1", "10.0.0.1:1"},
+       .current_endpoint = "10.0.0.0:1"});
   Graph graph = lower(*fresh.main, {.feeds = {{"x", {.shape = {8, 512}}}}, .fetches = fetches});
   run_passes(graph, cpu_target(), {});
   return make_plan(std::move(graph), cpu_target());

@@ -15,15 +15,16 @@
 namespace trireme::testing {
 
 struct Rank {
+  explicit Rank(const Place& place) : executor(place) {}
   std::shared_ptr<Program> main = Program::create(), startup = Program::create();
   Scope scope;
   Executor executor;
 };
 using Ranks = std::vector<std::unique_ptr<Rank>>;
 
-inline Ranks make_ranks(int count) {
+inline Ranks make_ranks(int count, const Place& place = cpu_place()) {
   Ranks ranks;
-  for (int r = 0; r < count; ++r) ranks.push_back(std::make_unique<Rank>());
+  for (int r = 0; r < count; ++r) ranks.push_back(std::make_unique<Rank>(place));
   return ranks;
 }
 
