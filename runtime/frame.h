@@ -168,7 +168,7 @@ class Frame : public RunContext {
   Group* group_ = nullptr;                              // null: it is alone
   std::vector<std::unique_ptr<CollectiveStep>> steps_;  // by instruction; null: it runs alone
   std::vector<size_t> ring_of_;  // by instruction, where some exchange by a ring: its number
-  std::vector<StreamOffset> stream_offsets_;            // by instruction, in a data-parallel run
+  std::vector<StreamOffset> stream_offsets_;  // by instruction, in a data-parallel run
 
   // Of the top frame alone.
   Scope* scope_ = nullptr;
