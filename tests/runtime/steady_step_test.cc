@@ -1,6 +1,9 @@
 // A step whose feeds keep their shapes asks for no memory.
 #include <gtest/gtest.h>
 
+#include "comm/local_group.h"
+#include "comm/ring.h"
+#include "core/lookups.h"
 #include "layers/layers.h"
 #include "layers/optimizer.h"
 #include "runtime/compiled_program.h"
@@ -73,6 +76,27 @@ TEST(SteadyStep, InHalfPrecisionAsksForNoMemory) {
   exe.run(*main, feeds, {}, options);
   EXPECT_EQ(heap_calls(), before);
   EXPECT_NE(exe.report(*main).find("softmax"), std::string::npos);
+}
+
+// What programs exchange by rings, too: here with a rank that is alone.
+TEST(SteadyStep, ThatExchangesByARingLooksNothingUpAndAsksForNoMemory) {
+  Steady alone([](Var& loss) {
+    optimizer::Sgd sgd(0.01);
+    const ParamGrads gradients = sgd.backward(loss);
+    for (const auto& [param, gradient] : gradients) {
+      default_main_program().global_block().append_op({.type = "c_allreduce_sum",
+                                                       .inputs = {{"X", {gradient->name()}}},
+                                                       .outputs = {{"Out", {gradient->name()}}}});
+    }
+    sgd.apply_gradients(gradients);
+  });
+  std::shared_ptr<Group> group = std::move(make_local_group(1).front());
+  alone.scope.var(ring_name(0))
+      .set_host(std::make_shared<Ring>(group, std::vector<std::string>{"10.0.0.0:1"}));
+  EXPECT_EQ(alone.heap_calls_of_a_step({}), 0u);
+  const size_t before = name_lookups();
+  alone.exe.run(*alone.main, alone.feeds, {}, alone.options);
+  EXPECT_EQ(name_lookups(), before);
 }
 
 // The list, the array, its buffer and its owner.
