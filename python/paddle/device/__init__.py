@@ -1,6 +1,5 @@
 """Which device is used. Programs choose by their Executor's place; what is here asks what there is."""
-from ..fluid import core as _core, framework as _framework
-from ..fluid.framework import _get_paddle_place
+from ..fluid import _places, core as _core
 
 __all__ = ['get_device', 'set_device', 'is_compiled_with_cuda', 'is_compiled_with_xpu', 'is_compiled_with_npu',
            'is_compiled_with_rocm', 'is_compiled_with_custom_device', 'is_compiled_with_distribute', 'get_cudnn_version',
@@ -8,21 +7,21 @@ __all__ = ['get_device', 'set_device', 'is_compiled_with_cuda', 'is_compiled_wit
            'synchronize']
 
 
-_convert_to_place = _get_paddle_place
+_convert_to_place = _places._get_paddle_place
 
 
 def set_device(device):
     """Where an Executor runs that is given no place: 'cpu', 'gpu' or 'gpu:NUMBER'. Returns the place."""
-    place = _get_paddle_place(device)
+    place = _places._get_paddle_place(device)
     if place.is_gpu_place() and place.gpu_device_id() >= _core.get_cuda_device_count():
         raise ValueError(f'{device!r} cannot be chosen: {_core.get_cuda_device_count()} GPUs can be used here')
-    _framework._chosen_place = place
+    _places.choose_place(place)
     return place
 
 
 def get_device():
     """'cpu' or 'gpu:NUMBER': where an Executor runs that is given no place."""
-    place = _framework._current_expected_place()
+    place = _places._current_expected_place()
     return f'gpu:{place.gpu_device_id()}' if place.is_gpu_place() else 'cpu'
 
 
@@ -69,7 +68,7 @@ def get_available_custom_device():
 def synchronize(device=None):
     """Nothing is under way: Executor.run returns when its program has run."""
     if device is not None:
-        _get_paddle_place(device)
+        _places._get_paddle_place(device)
 
 
 from . import cuda  # noqa: E402

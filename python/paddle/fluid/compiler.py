@@ -4,7 +4,8 @@ import os
 import _trireme as _C
 
 from . import core
-from .framework import IrGraph, Program, Variable, _get_paddle_place
+from ._places import _get_paddle_place
+from .framework import IrGraph, Program, Variable
 from .strategy import BuildStrategy, ExecutionStrategy
 
 __all__ = ['CompiledProgram', 'ExecutionStrategy', 'BuildStrategy']

@@ -12,9 +12,9 @@ from _trireme import global_scope
 
 from ..progress import Progress, clear, rows, scalar
 from . import core
+from ._places import _current_expected_place, _get_paddle_place
 from .compiler import CompiledProgram
-from .framework import (Operator, Program, Variable, _current_expected_place, _get_paddle_place, _schedules,
-                        default_main_program)
+from .framework import Operator, Program, Variable, _schedules, default_main_program
 
 __all__ = ['Executor', 'global_scope', 'scope_guard']
 

@@ -15,6 +15,8 @@ from . import core
 from . import graph as _graph
 from . import op_proto as _op_proto
 from . import unique_name as _unique_name
+from ._places import (_current_expected_place, _get_paddle_place, cpu_places, cuda_pinned_places,  # noqa: F401
+                      cuda_places)
 from .core import CPUPlace, is_compiled_with_cuda
 from .desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
 
@@ -59,16 +61,6 @@ def _get_var(name, program=None):
         raise TypeError(f'_get_var takes a name and a Program, got {type(name).__name__} and '
                         f'{type(program).__name__}')
     return program.global_block().var(name)
-
-
-_chosen_place = None  # by paddle.set_device
-
-
-def _current_expected_place():
-    """Where an Executor runs that is given no place: what set_device chose, else the first GPU, else the CPU."""
-    if _chosen_place is not None:
-        return _chosen_place
-    return core.CUDAPlace(0) if core.is_compiled_with_cuda() else CPUPlace()
 
 
 _non_static_mode = _in_legacy_dygraph = _in_eager_mode = in_dygraph_mode
@@ -722,43 +714,7 @@ def device_guard(device=None):
         guard.close()
 
 
-# Places, flags, versions
-
-def cpu_places(device_count=None):
-    return [CPUPlace()] * (_C.cpu_num() if device_count is None else device_count)
-
-
-def cuda_places(device_ids=None):
-    """The GPUs of these numbers; without numbers those of FLAGS_selected_gpus, or all that are visible."""
-    assert core.is_compiled_with_cuda(), 'no GPU can be used here: use cpu_places()'
-    if device_ids is None:
-        return [core.CUDAPlace(place.gpu_device_id()) for place in _C.default_places(core.CUDAPlace(0))]
-    return [core.CUDAPlace(number) for number in device_ids]
-
-
-def cuda_pinned_places(device_count=None):
-    """As many as CPU_NUM says, or as are asked for."""
-    assert core.is_compiled_with_cuda(), 'no GPU can be used here: use cpu_places()'
-    return [core.CUDAPinnedPlace()] * (_C.cpu_num() if device_count is None else device_count)
-
-
-def _get_paddle_place(place):
-    """A Place, or what names one: 'cpu', 'gpu', 'gpu:1'."""
-    if place is None or isinstance(place, core.Place):
-        return place
-    if not isinstance(place, str):
-        raise ValueError(f'a place is a Place or a str, got {type(place).__name__}')
-    kind, _, number = place.lower().partition(':')
-    if kind in ('cpu', 'device') and not number:
-        return CPUPlace()
-    if kind == 'gpu' and (number or '0').isdigit():
-        return core.CUDAPlace(int(number or 0))
-    if kind == 'gpu_pinned' and not number:
-        return core.CUDAPinnedPlace()
-    if kind in ('xpu', 'npu', 'ipu', 'mlu'):
-        raise ValueError(f'{place!r} cannot be used: Trireme runs on CPUs and NVIDIA GPUs')
-    raise ValueError(f'there is no place {place!r}: use \'cpu\', \'gpu\' or \'gpu:N\'')
-
+# Flags, versions
 
 def set_flags(flags):
     """set_flags({'FLAGS_check_nan_inf': True})"""

@@ -15,7 +15,8 @@ from ..batch import batch as _batch
 from ..reader.decorator import Channel
 from . import core
 from .data_feeder import DataFeeder, convert_dtype
-from .framework import _get_paddle_place, default_main_program, default_startup_program
+from ._places import _get_paddle_place
+from .framework import default_main_program, default_startup_program
 
 __all__ = ['DataLoader', 'PyReader']
 
