@@ -179,6 +179,7 @@ bool BlockLowering::unreadable(const std::string& name) const {
   const Var* var = find_var(name);
   if (!var) return true;
   if (is_outer(name)) return outer_->unreadable(name);
+  if (var->type() == VarType::raw) return true;  // of the original's kernels
   return !var->persistable() && var->type() != VarType::lod_tensor_array;
 }
 

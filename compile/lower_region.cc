@@ -64,7 +64,9 @@ void BlockLowering::enter_iterations(const std::vector<RegionLink>& links, Regio
     if (!link.from.empty() && arrives && !unreadable(link.from)) port.from = read(link.from);
     const bool modelled = port.from < 0 && !link.like.empty() && !unreadable(link.like);
     if (modelled) port.like = read(link.like);
-    if (!link.entry.empty()) {
+    // Rows of a gradient that is named and that nobody computed: inside there is none either.
+    const bool rows_of_nothing = link.how == RegionLink::How::slice && port.from < 0;
+    if (!link.entry.empty() && !rows_of_nothing) {
       const int model = port.from >= 0 ? port.from : port.like;
       const Var* var = inner.find_var(link.entry);
       ValueInfo info;

@@ -98,7 +98,8 @@ bool is_persistable(const Var& var) {
 bool is_saved_parameter(const Var& var) { return var.is_parameter(); }
 
 bool is_optimizer_state(const Var& var) {
-  return !var.is_parameter() && !var.need_check_feed() && is_persistable(var);
+  return !var.is_parameter() && !var.need_check_feed() && is_persistable(var) &&
+         var.type() != VarType::raw;
 }
 
 VarList select_vars(const Program& program, const std::function<bool(const Var&)>& wanted) {

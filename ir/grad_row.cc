@@ -75,6 +75,15 @@ bool GradMaker::arrives(std::string_view slot) const {
   return !has_grad_ || std::any_of(names.begin(), names.end(), has_grad_);
 }
 
+Attrs GradMaker::attrs_for(const OpSchema& row) const {
+  Attrs kept;
+  for (const auto& [name, value] : op_.attrs()) {
+    const bool known = row.find_attribute(name) || is_common_attr(name) || is_ignored_attr(name);
+    if (known && !stays_behind(name)) kept.emplace(name, value);
+  }
+  return kept;
+}
+
 std::vector<std::string> OpSchema::grad_out_slots() const {
   std::vector<std::string> slots = grad_outs_;
   if (slots.empty()) {
@@ -178,10 +187,7 @@ std::vector<OpSpec> OpSchema::make_grad(GradMaker& maker) const {
   for (const SlotSpec& slot : inputs_) {
     if (!slot.no_grad) spec.outputs[grad_name(slot.name)] = maker.in_grad(slot.name);
   }
-  for (const auto& [name, value] : maker.op().attrs()) {
-    const bool ours = find_attribute(name) || is_common_attr(name) || is_ignored_attr(name);
-    if (ours && !stays_behind(name)) spec.attrs.emplace(name, value);
-  }
+  spec.attrs = maker.attrs_for(*this);
   std::vector<OpSpec> made;
   made.push_back(std::move(spec));
   return made;

@@ -8,6 +8,7 @@
 
 #include "ir/added_ops.h"
 #include "ir/near_match.h"
+#include "ir/second_gradient.h"
 
 namespace trireme {
 namespace {
@@ -208,6 +209,10 @@ OpSchema& OpSchema::grad_vjp(VjpRule rule) {
   grad_vjp_ = std::move(rule);
   return *this;
 }
+OpSchema& OpSchema::second_grad_is_itself() {
+  second_grad_rule_ = itself_as_second_gradient(*this);
+  return *this;
+}
 OpSchema& OpSchema::region(RegionRule rule) {
   region_ = std::move(rule);
   return *this;
@@ -325,7 +330,9 @@ void Registry::finish() {
   };
   for (const OpSchema* row : forward) {
     OpSchema* gradient = add_gradient_of(*row);
-    if (!gradient || !gradient->twice_differentiable()) continue;
+    if (!gradient) continue;
+    gradient->grad_rule_ = row->second_grad_rule_;
+    if (gradient->grad_rule_ || !gradient->twice_differentiable()) continue;
     gradient->has_grad_ = true;
     for (const SlotSpec& slot : gradient->inputs_) gradient->grad_uses_.push_back(slot.name);
     add_gradient_of(*gradient);

@@ -56,6 +56,8 @@ class GradMaker {
   bool wants(const std::string& name) const { return wants_grad_(name); }
   // Whether a gradient arrives at any output of this slot.
   bool arrives(std::string_view slot) const;
+  // The op's attributes that `row` has, or any op may have.
+  Attrs attrs_for(const OpSchema& row) const;
   void append(OpSpec spec) { made_.push_back(std::move(spec)); }
   std::vector<OpSpec> take() { return std::move(made_); }
 
@@ -65,6 +67,23 @@ class GradMaker {
   std::vector<OpSpec> made_;
 };
 using GradRule = std::function<void(GradMaker&)>;
+
+// The gradient of a gradient where the original has an op for it, <type>_grad_grad. Its slots are
+// named by what they hold: of a gradient op that reads X and Out@GRAD and gives X@GRAD, DDX is what
+// arrives at X@GRAD, and DOut is Out@GRAD. As results, DX is the gradient of X, DDOut that of
+// Out@GRAD.
+struct SecondGradient {
+  struct Result {
+    std::string slot;
+    // Zero unless something arrives in one of these, and then left out; none: in any.
+    std::vector<std::string> from = {};
+  };
+  std::vector<std::string> ins;  // "DX?": may be absent, as what arrives always may
+  std::vector<Result> outs;
+  BodyRule body;
+  // Of what arrives: zeros where nothing does, for the original's sake.
+  std::vector<std::string> filled = {};
+};
 
 // How iterations of an op's sub-block hand values on. Names inside (`entry`: there when one begins,
 // `last`: when it ends) belong to the sub-block even if a block around it has them too; names
@@ -244,6 +263,9 @@ class OpSchema {
   // gradients of its operands.
   OpSchema& grad_definition(BodyRule rule);
   OpSchema& grad_vjp(VjpRule rule);
+  // Linear in its first input: the gradient of its gradient is the op itself, as the original has
+  // it.
+  OpSchema& second_grad_is_itself();
   OpSchema& region(RegionRule rule);  // ops with a sub-block: the links of its iterations
   OpSchema& border(BorderRule rule);  // ops with a sub-block that have a gradient
   // The gradient of `in_slot` is SelectedRows when `is_sparse` is set on the op.
@@ -312,7 +334,7 @@ class OpSchema {
   bool has_grad_ = false;
   std::vector<std::string> grad_uses_, grad_outs_, grad_outs_if_any_;
   std::string grad_type_, sparse_grad_slot_;
-  GradRule grad_rule_;
+  GradRule grad_rule_, second_grad_rule_;
   RegionRule region_;
   BorderRule border_;
   std::vector<std::pair<std::string, std::string>> inplace_;
@@ -332,6 +354,9 @@ class Registry {
   const OpSchema* find(std::string_view type) const;
   const OpSchema& get(std::string_view type) const;  // Error (unimplemented) naming near matches
   std::vector<const OpSchema*> rows() const;         // sorted by type
+  // Adds the op that is the gradient of the gradient of `row`, which has all its slots and
+  // attributes.
+  void second_gradient(OpSchema& row, SecondGradient parts);
   void finish();  // makes the gradient rows; called once all are there
   // Kernels of the CPU that are tried before those the row has, in this order. An InternalError
   // where there is no such row; gradient rows are there once the table is finished.

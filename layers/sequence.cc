@@ -204,6 +204,7 @@ LstmStates lstm(Var& input, Var& init_h, Var& init_c, const LstmOptions& options
   Var& out = helper.create_variable_for_type_inference(input.dtype());
   Var& last_h = helper.create_variable_for_type_inference(input.dtype());
   Var& last_c = helper.create_variable_for_type_inference(input.dtype());
+  VarSlots inputs = {{"Input", input}, {"InitH", init_h}, {"InitC", init_c}, {"W", weight}};
   VarSlots outputs = {{"Out", out}};
   if (defaults().style == Style::static_2_4) {
     outputs.push_back({"LastH", last_h});
@@ -212,6 +213,10 @@ LstmStates lstm(Var& input, Var& init_h, Var& init_c, const LstmOptions& options
       outputs.push_back({slot, helper.create_variable_for_type_inference(DType::uint8, true)});
     }
   } else {
+    // What the original's kernel keeps between runs; nothing here.
+    inputs.push_back(
+        {"Cache", helper.create_variable(
+                      {.type = VarType::raw, .persistable = true, .stop_gradient = true})});
     outputs.push_back({"last_h", last_h});
     outputs.push_back({"last_c", last_c});
   }
@@ -223,9 +228,7 @@ LstmStates lstm(Var& input, Var& init_h, Var& init_c, const LstmOptions& options
                  {"dropout_prob", static_cast<float>(options.dropout_prob)},
                  {"seed", options.seed}};
   if (options.max_len > 0) attrs["max_len"] = options.max_len;
-  helper.append_op("cudnn_lstm",
-                   {{"Input", input}, {"InitH", init_h}, {"InitC", init_c}, {"W", weight}}, outputs,
-                   attrs);
+  helper.append_op("cudnn_lstm", inputs, outputs, attrs);
   return {out, last_h, last_c};
 }
 

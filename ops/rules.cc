@@ -242,39 +242,93 @@ VjpRule linear_gradient(std::vector<std::string> slots, Attrs changed) {
   };
 }
 
+namespace {
+
+// Operands of the gradient of a bilinear op, what arrives at its results (to_...), and the
+// gradients of its operands.
+struct Bilinear {
+  std::string type, x_slot, y_slot, out_slot;
+  Expr x, y, g, to_x, to_y, to_bias;
+  Expr grad_x = {}, grad_y = {}, grad_g = {};
+};
+
 // With u and v arriving at the gradients of x and y, and g the gradient of the result: that of g is
 // op(u, y) + op(x, v), that of x is the op's own for (x, v), that of y the op's own for (u, y).
+void differentiate(Bilinear& b, const Attrs& attrs) {
+  Emitter& emitter = b.g.emitter();
+  const auto add_product = [&](Expr left, Expr right) {
+    Exprs operands{{b.x_slot, {left}}, {b.y_slot, {right}}};
+    if (b.to_bias) operands["Bias"] = {std::exchange(b.to_bias, Expr())};
+    const Expr term = emit_op(emitter, b.type, operands, attrs, {{b.out_slot, 1}})[b.out_slot][0];
+    b.grad_g = b.grad_g ? b.grad_g + term : term;
+  };
+  if (b.to_x) add_product(b.to_x, b.y);
+  if (b.to_y) add_product(b.x, b.to_y);
+  if (b.to_bias) add_product(full_like(b.x, 0.0), b.y);
+
+  const std::string to_x = grad_name(b.x_slot), to_y = grad_name(b.y_slot);
+  const Exprs operands{{b.x_slot, {b.to_x ? b.to_x : b.x}},
+                       {b.y_slot, {b.to_y ? b.to_y : b.y}},
+                       {grad_name(b.out_slot), {b.g}}};
+  Emitter::Wanted wanted;
+  if (b.to_y) wanted[to_x] = 1;
+  if (b.to_x) wanted[to_y] = 1;
+  if (wanted.empty()) return;
+  const Exprs made = emit_op(emitter, b.type + "_grad", operands, attrs, wanted);
+  if (b.to_y) b.grad_x = made.at(to_x)[0];
+  if (b.to_x) b.grad_y = made.at(to_y)[0];
+}
+
+}  // namespace
+
 VjpRule bilinear_gradient(std::string x_slot, std::string y_slot) {
   return [x_slot = std::move(x_slot), y_slot = std::move(y_slot)](Vjp& v) {
-    const OpSchema& gradient = v.op().schema();
-    const OpSchema& forward = *gradient.forward();
+    const OpSchema& forward = *v.op().schema().forward();
     const std::string out = forward.outputs().front().name;
-    const Expr x = v.in(x_slot), y = v.in(y_slot), g = v.in(grad_name(out));
-    const Expr to_x = v.grad(grad_name(x_slot)), to_y = v.grad(grad_name(y_slot));
-    Expr to_bias = v.grad("Bias@GRAD");
-    Expr sum;
-    const auto add_product = [&](Expr left, Expr right) {
-      Exprs operands{{x_slot, {left}}, {y_slot, {right}}};
-      if (to_bias) operands["Bias"] = {std::exchange(to_bias, Expr())};
-      const Expr term =
-          emit_op(v.emitter(), forward.type(), operands, v.op().attrs(), {{out, 1}})[out][0];
-      sum = sum ? sum + term : term;
-    };
-    if (to_x) add_product(to_x, y);
-    if (to_y) add_product(x, to_y);
-    if (to_bias) add_product(full_like(x, 0.0), y);
-    if (sum) v.set(grad_name(out), 0, sum);
-
-    const Exprs operands{
-        {x_slot, {to_x ? to_x : x}}, {y_slot, {to_y ? to_y : y}}, {grad_name(out), {g}}};
-    Emitter::Wanted wanted;
-    if (to_y) wanted[grad_name(x_slot)] = 1;
-    if (to_x) wanted[grad_name(y_slot)] = 1;
-    if (wanted.empty()) return;
-    const Exprs made = emit_op(v.emitter(), gradient.type(), operands, v.op().attrs(), wanted);
-    if (to_y) v.set(x_slot, 0, made.at(grad_name(x_slot))[0]);
-    if (to_x) v.set(y_slot, 0, made.at(grad_name(y_slot))[0]);
+    Bilinear terms{.type = forward.type(),
+                   .x_slot = x_slot,
+                   .y_slot = y_slot,
+                   .out_slot = out,
+                   .x = v.in(x_slot),
+                   .y = v.in(y_slot),
+                   .g = v.in(grad_name(out)),
+                   .to_x = v.grad(grad_name(x_slot)),
+                   .to_y = v.grad(grad_name(y_slot)),
+                   .to_bias = v.grad("Bias@GRAD")};
+    differentiate(terms, v.op().attrs());
+    if (terms.grad_g) v.set(grad_name(out), 0, terms.grad_g);
+    if (terms.grad_x) v.set(x_slot, 0, terms.grad_x);
+    if (terms.grad_y) v.set(y_slot, 0, terms.grad_y);
   };
+}
+
+void bilinear_second_gradient(Registry& ops, OpSchema& row) {
+  const std::string type = row.type(), x = row.inputs()[0].name, y = row.inputs()[1].name;
+  const std::string out = row.outputs().front().name;
+  SecondGradient parts{.ins = {x, y, "D" + out, "DD" + x, "DD" + y},
+                       .outs = {{"DD" + out}, {"D" + x, {"DD" + y}}, {"D" + y, {"DD" + x}}},
+                       .body = [=](Body& b) {
+                         const auto in = [&](const std::string& slot) {
+                           return b.op().schema().find_input(slot) && b.has(slot) ? b.in(slot)
+                                                                                  : Expr();
+                         };
+                         Bilinear terms{.type = type,
+                                        .x_slot = x,
+                                        .y_slot = y,
+                                        .out_slot = out,
+                                        .x = b.in(x),
+                                        .y = b.in(y),
+                                        .g = b.in("D" + out),
+                                        .to_x = in("DD" + x),
+                                        .to_y = in("DD" + y),
+                                        .to_bias = in("DDBias")};
+                         differentiate(terms, b.op().attrs());
+                         if (terms.grad_g) b.out("DD" + out) = terms.grad_g;
+                         if (terms.grad_x) b.out("D" + x) = terms.grad_x;
+                         if (terms.grad_y) b.out("D" + y) = terms.grad_y;
+                       }};
+  if (row.find_input("Bias")) parts.ins.push_back("DDBias");
+  ops.second_gradient(row, std::move(parts));
 }
 
 }  // namespace trireme

@@ -54,6 +54,8 @@ VjpRule linear_gradient(std::vector<std::string> slots, Attrs attrs = {});
 // Where it is linear in each of two slots: two terms of the op, and its gradient with the operands
 // exchanged. A slot "Bias" is what is added to the product.
 VjpRule bilinear_gradient(std::string x, std::string y);
+// The same as an op of its own, of a row whose first two inputs these are.
+void bilinear_second_gradient(Registry& ops, OpSchema& row);
 
 // `x` with elements nearer than 0.02 to one of `kinks` moved away from it, for gradient checks.
 Tensor away_from(Tensor x, std::initializer_list<double> kinks);

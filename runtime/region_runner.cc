@@ -243,7 +243,8 @@ void RegionRunner::begin(int64_t rows) {
 
 void RegionRunner::iterate(const RunContext::Iteration& iteration) {
   for (const auto& port : region_.ports) {
-    if (port.how != RegionLink::How::slice || !outer(port.from).initialized()) continue;
+    if (port.how != RegionLink::How::slice || port.from < 0) continue;
+    if (!outer(port.from).initialized()) continue;
     const Variable& sequence = outer(port.from);
     inner(port.entry).tensor() = row_of(sequence.tensor(), iteration.row);
   }
@@ -304,7 +305,7 @@ void RegionRunner::end() {
   for (size_t i = 0; i < region_.ports.size(); ++i) {
     const auto& port = region_.ports[i];
     if (port.how == RegionLink::How::slice) {
-      give_back(inner(port.entry));
+      if (port.entry >= 0) give_back(inner(port.entry));
       continue;
     }
     if (port.to < 0) continue;

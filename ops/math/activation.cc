@@ -56,12 +56,36 @@ SampleRule between(double low, double high, std::initializer_list<double> kinks 
   };
 }
 
+// Where the slope is the same on each side of a kink, only what arrives goes on.
+void second_from_slope(Registry& ops, OpSchema& row, Slope slope) {
+  ops.second_gradient(row, {.ins = {"Out", "DDX"}, .outs = {{"DDOut"}}, .body = [slope](Body& b) {
+                              if (b.has("DDX")) {
+                                b.out("DDOut") = slope(b, b.in("Out"), b.in("DDX"));
+                              }
+                            }});
+}
+
+// Of a function of X: `slope` is that of what arrives, and `bend` of the gradient times that.
+void second_from_x(Registry& ops, OpSchema& row, Slope slope, Slope bend) {
+  ops.second_gradient(
+      row,
+      {.ins = {"X", "DOut", "DDX"}, .outs = {{"DDOut"}, {"DX"}}, .body = [slope, bend](Body& b) {
+         if (!b.has("DDX")) return;
+         const Expr x = b.in("X"), arriving = b.in("DDX");
+         b.out("DDOut") = slope(b, x, arriving);
+         b.out("DX") = bend(b, x, arriving * b.in("DOut"));
+       }});
+}
+
 // ---- functions whose gradient reads Out
 
 void register_from_out(Registry& ops) {
-  grad_from_out(activation(ops, "relu", "max(X, 0)", [](Body&, Expr x) { return maximum(x, 0.0); }),
-                [](Body&, Expr out, Expr g) { return only_where(greater(out, 0.0), g); })
-      .sample(between(-1, 1, {0}));
+  const auto relu_slope = [](Body&, Expr out, Expr g) { return only_where(greater(out, 0.0), g); };
+  OpSchema& relu = grad_from_out(activation(ops, "relu", "max(X, 0)",
+                                            [](Body&, Expr x) { return maximum(x, 0.0); }),
+                                 relu_slope)
+                       .sample(between(-1, 1, {0}));
+  second_from_slope(ops, relu, relu_slope);
   grad_from_out(
       activation(ops, "tanh", "hyperbolic tangent of X", [](Body&, Expr x) { return tanh(x); }),
       [](Body&, Expr out, Expr g) { return g * (1.0 - square(out)); })
@@ -73,9 +97,17 @@ void register_from_out(Registry& ops) {
   grad_from_out(activation(ops, "exp", "e to the power X", [](Body&, Expr x) { return exp(x); }),
                 [](Body&, Expr out, Expr g) { return g * out; })
       .sample(between(-2, 2));
-  grad_from_out(activation(ops, "sqrt", "square root of X", [](Body&, Expr x) { return sqrt(x); }),
-                [](Body&, Expr out, Expr g) { return g * 0.5 / out; })
-      .sample(between(0.2, 3));
+  OpSchema& root = grad_from_out(activation(ops, "sqrt", "square root of X",
+                                            [](Body&, Expr x) { return sqrt(x); }),
+                                 [](Body&, Expr out, Expr g) { return g * 0.5 / out; })
+                       .sample(between(0.2, 3));
+  ops.second_gradient(
+      root, {.ins = {"Out", "DX", "DDX"}, .outs = {{"DDOut"}, {"DOut"}}, .body = [](Body& b) {
+               if (!b.has("DDX")) return;
+               const Expr out = b.in("Out"), arriving = b.in("DDX");
+               b.out("DDOut") = arriving * 0.5 / out;
+               b.out("DOut") = -arriving * b.in("DX") / out;
+             }});
   grad_from_out(activation(ops, "rsqrt", "1 / sqrt(X)", [](Body&, Expr x) { return rsqrt(x); }),
                 [](Body&, Expr out, Expr g) { return g * -0.5 * out * out * out; })
       .sample(between(0.2, 3));
@@ -83,17 +115,20 @@ void register_from_out(Registry& ops) {
                 [](Body&, Expr out, Expr g) { return -g * out * out; })
       .sample(between(0.3, 2))
       .sample(between(-2, -0.3));
-  grad_from_out(activation(ops, "leaky_relu", "X where positive, alpha * X elsewhere",
-                           [](Body& b, Expr x) {
-                             return select(greater(x, 0.0), x, x * b.attr<float>("alpha"));
-                           })
-                    .attr("alpha", 0.02f, "slope for negative X; the gradient reads Out's sign")
-                    .at_least(0),
-                [](Body& b, Expr out, Expr g) {
-                  return select(greater(out, 0.0), g, g * b.attr<float>("alpha"));
-                })
-      .sample(between(-1, 1, {0}))
-      .sample(between(-1, 1, {0}, {{"alpha", 0.3f}}));
+  const auto leaky_slope = [](Body& b, Expr out, Expr g) {
+    return select(greater(out, 0.0), g, g * b.attr<float>("alpha"));
+  };
+  OpSchema& leaky =
+      grad_from_out(activation(ops, "leaky_relu", "X where positive, alpha * X elsewhere",
+                               [](Body& b, Expr x) {
+                                 return select(greater(x, 0.0), x, x * b.attr<float>("alpha"));
+                               })
+                        .attr("alpha", 0.02f, "slope for negative X; the gradient reads Out's sign")
+                        .at_least(0),
+                    leaky_slope)
+          .sample(between(-1, 1, {0}))
+          .sample(between(-1, 1, {0}, {{"alpha", 0.3f}}));
+  second_from_slope(ops, leaky, leaky_slope);
   grad_from_out(
       activation(
           ops, "relu6", "min(max(X, 0), threshold)",
@@ -141,14 +176,17 @@ void register_smooth_activations(Registry& ops) {
   activation(ops, "abs", "|X|", [](Body&, Expr x) { return abs(x); })
       .grad({"X"})
       .sample(between(-1, 1, {0}));
-  activation(ops, "square", "X * X", [](Body&, Expr x) { return square(x); })
-      .shape([](OpView& op) {  // whole numbers too
-        require_dense(op, "X");
-        require_numbers(op, "X");
-        op.set_out_like("Out", op.in("X"));
-      })
-      .grad({"X"})
-      .sample(between(-2, 2));
+  OpSchema& squared = activation(ops, "square", "X * X", [](Body&, Expr x) { return square(x); })
+                          .shape([](OpView& op) {  // whole numbers too
+                            require_dense(op, "X");
+                            require_numbers(op, "X");
+                            op.set_out_like("Out", op.in("X"));
+                          })
+                          .grad({"X"})
+                          .sample(between(-2, 2));
+  second_from_x(
+      ops, squared, [](Body&, Expr x, Expr g) { return x * g * 2.0; },
+      [](Body&, Expr, Expr g) { return g * 2.0; });
   activation(ops, "sin", "sine of X", [](Body&, Expr x) { return sin(x); })
       .grad({"X"})
       .sample(between(-3, 3));
@@ -213,18 +251,24 @@ void register_smooth_activations(Registry& ops) {
 }
 
 void register_bent(Registry& ops) {
-  grad_from_x(activation(ops, "elu", "X where positive, alpha * (exp(X) - 1) elsewhere",
-                         [](Body& b, Expr x) {
-                           const Expr curve = (exp(minimum(x, 0.0)) - 1.0) * b.attr<float>("alpha");
-                           return select(greater(x, 0.0), x, curve);
-                         })
-                  .attr("alpha", 1.0f, "how far below zero it goes"),
-              [](Body& b, Expr x, Expr g) {
-                const Expr slope = exp(minimum(x, 0.0)) * b.attr<float>("alpha");
-                return select(greater(x, 0.0), g, g * slope);
-              })
-      .sample(between(-2, 2, {0}))
-      .sample(between(-2, 2, {0}, {{"alpha", 0.4f}}));
+  const auto elu_slope = [](Body& b, Expr x, Expr g) {
+    const Expr slope = exp(minimum(x, 0.0)) * b.attr<float>("alpha");
+    return select(greater(x, 0.0), g, g * slope);
+  };
+  OpSchema& elu =
+      grad_from_x(activation(ops, "elu", "X where positive, alpha * (exp(X) - 1) elsewhere",
+                             [](Body& b, Expr x) {
+                               const Expr curve =
+                                   (exp(minimum(x, 0.0)) - 1.0) * b.attr<float>("alpha");
+                               return select(greater(x, 0.0), x, curve);
+                             })
+                      .attr("alpha", 1.0f, "how far below zero it goes"),
+                  elu_slope)
+          .sample(between(-2, 2, {0}))
+          .sample(between(-2, 2, {0}, {{"alpha", 0.4f}}));
+  second_from_x(ops, elu, elu_slope, [](Body& b, Expr x, Expr g) {
+    return only_where(less_equal(x, 0.0), g * exp(minimum(x, 0.0)) * b.attr<float>("alpha"));
+  });
   grad_from_out(
       activation(ops, "selu", "scale * X where positive, scale * alpha * (exp(X) - 1) else",
                  [](Body& b, Expr x) {

@@ -94,6 +94,97 @@ KernelMake scaled_rows() {
   };
 }
 
+// ---- gradients of gradients
+
+// X, Y and what arrives at their gradients, each where it stands in the result. X itself is an
+// operand for its rank alone where the original's op has none; what arrives or `out` stands in.
+struct Placed {
+  Expr x, y, to_x, to_y;
+};
+
+Placed placed(Body& b, const Expr& out) {
+  const int axis = b.attr<int32_t>("axis");
+  const auto in = [&b](const char* slot) { return b.has(slot) ? b.in(slot) : Expr(); };
+  Placed made{in("X"), in("Y"), in("DDX"), in("DDY")};
+  const Expr like_x = made.x ? made.x : made.to_x ? made.to_x : out, like_y = made.y;
+  for (Expr* x : {&made.x, &made.to_x}) {
+    Expr other = like_y;
+    if (*x) place_at_axis(*x, other, axis);
+  }
+  for (Expr* y : {&made.y, &made.to_y}) {
+    Expr other = like_x;
+    if (*y) place_at_axis(other, *y, axis);
+  }
+  return made;
+}
+
+Expr sum_back(const Expr& gradient, const Expr& placed, const Expr& like) {
+  return reshape_like(sum_to_like(gradient, placed), like);
+}
+
+// Of X + sign * Y.
+void second_of_sum(Registry& ops, OpSchema& row, double sign) {
+  ops.second_gradient(
+      row, {.ins = {"X?", "Y", "DOut", "DDX", "DDY"}, .outs = {{"DDOut"}}, .body = [sign](Body& b) {
+              const Expr out = b.in("DOut");
+              const Placed at = placed(b, out);
+              const Expr to_x = at.to_x ? broadcast_like(at.to_x, out) : Expr();
+              const Expr to_y = at.to_y ? broadcast_like(at.to_y, out) * sign : Expr();
+              if (to_x || to_y) b.out("DDOut") = to_x && to_y ? to_x + to_y : to_x ? to_x : to_y;
+            }});
+}
+
+// The original's kernel cannot do without DDX, of products and of quotients.
+void second_of_product(Registry& ops, OpSchema& row) {
+  ops.second_gradient(row, {.ins = {"X", "Y", "DOut", "DDX", "DDY"},
+                            .outs = {{"DDOut"}, {"X@GRAD", {"DDY"}}, {"Y@GRAD", {"DDX"}}},
+                            .body =
+                                [](Body& b) {
+                                  const Expr g = b.in("DOut");
+                                  const Placed at = placed(b, g);
+                                  Expr sum;
+                                  if (at.to_x) {
+                                    b.out("Y@GRAD") = sum_back(g * at.to_x, at.y, b.in("Y"));
+                                    sum = at.to_x * at.y;
+                                  }
+                                  if (at.to_y) {
+                                    b.out("X@GRAD") = sum_back(g * at.to_y, at.x, b.in("X"));
+                                    const Expr term = at.x * at.to_y;
+                                    sum = sum ? sum + term : term;
+                                  }
+                                  if (sum) b.out("DDOut") = sum;
+                                },
+                            .filled = {"DDX"}});
+}
+
+// The original reads the first gradient of X; here it is there only where somebody wants it, and
+// is a sum where X is the narrower.
+void second_of_quotient(Registry& ops, OpSchema& row) {
+  ops.second_gradient(
+      row, {.ins = {"X?", "Y", "Out", "DOut?", "DX?", "DDX", "DDY"},
+            .outs = {{"DDOut"}, {"DOut", {"DDY"}}, {"Y@GRAD"}},
+            .body =
+                [](Body& b) {
+                  const Expr out = b.in("Out");
+                  const Placed at = placed(b, out);
+                  const Expr share = b.has("DOut") ? b.in("DOut") / at.y : b.in("DX");
+                  if (share.rank() != out.rank() || !share.shape().may_equal(out.shape())) {
+                    throw Error(ErrorKind::unimplemented,
+                                cat("DX has shape ", share.shape(), " and Out ", out.shape()))
+                        .fix("give DOut, the gradient of Out, too");
+                  }
+                  Expr moved = at.to_x;
+                  if (at.to_y) {
+                    moved = moved ? moved - out * at.to_y : -(out * at.to_y);
+                    b.out("DOut") = -(at.to_y * share);
+                  }
+                  if (!moved) return;
+                  b.out("DDOut") = moved / at.y;
+                  b.out("Y@GRAD") = sum_back(-(share * moved / at.y), at.y, b.in("Y"));
+                },
+            .filled = {"DDX"}});
+}
+
 // X and Y of equal shape, Y a part of X at some axis, Y with inner ones, and X the narrower.
 void add_pair_samples(OpSchema& row, double low, double high) {
   row.sample([=](Draw& d) {
@@ -147,18 +238,22 @@ void register_elementwise(Registry& ops) {
                     return x + y;
                   }).grad({"X", "Y"});
   add_pair_samples(add, -1, 1);
+  second_of_sum(ops, add, 1.0);
   OpSchema& sub = elementwise(ops, "elementwise_sub", "X - Y", [](Expr x, Expr y) {
                     return x - y;
                   }).grad({"X", "Y"});
   add_pair_samples(sub, -1, 1);
+  second_of_sum(ops, sub, -1.0);
   OpSchema& mul = elementwise(ops, "elementwise_mul", "X * Y", [](Expr x, Expr y) { return x * y; })
                       .kernel(scaled_rows(), "selected_rows")
                       .grad({"X", "Y"});
   add_pair_samples(mul, -1, 1);
+  second_of_product(ops, mul);
   OpSchema& div = elementwise(ops, "elementwise_div", "X / Y", [](Expr x, Expr y) {
                     return x / y;
                   }).grad({"X", "Y", "Out"});
   add_pair_samples(div, 0.4, 2);
+  second_of_quotient(ops, div);
   OpSchema& power = elementwise(ops, "elementwise_pow", "X to the power Y", &pow).grad({"X", "Y"});
   add_pair_samples(power, 0.4, 2);
   OpSchema& larger =

@@ -183,23 +183,26 @@ void register_stacks(Registry& ops) {
 }  // namespace
 
 void register_matmul(Registry& ops) {
-  product_row(ops.op("mul")
-                  .in("X", "flattened to a matrix: the first x_num_col_dims dimensions are rows")
-                  .in("Y", "flattened to a matrix: the first y_num_col_dims dimensions are rows")
-                  .out("Out", "rows of X by columns of Y, in their own dimensions")
-                  .attr("x_num_col_dims", 1, "how many dimensions of X are rows")
-                  .attr("y_num_col_dims", 1, "how many dimensions of Y are rows"),
-              mul_operands)
-      .traits({.product = true})
-      .sample([](Draw& d) {
-        const int64_t k = d.size(1, 5);
-        return product_sample(d, {d.size(1, 4), k}, {k, d.size(1, 4)}, {});
-      })
-      .sample([](Draw& d) {
-        const int64_t a = d.size(1, 3), b = d.size(1, 3);
-        return product_sample(d, {d.size(1, 3), d.size(1, 3), a, b}, {b, a, d.size(1, 3)},
-                              {{"x_num_col_dims", 2}, {"y_num_col_dims", 2}});
-      });
+  OpSchema& mul =
+      product_row(
+          ops.op("mul")
+              .in("X", "flattened to a matrix: the first x_num_col_dims dimensions are rows")
+              .in("Y", "flattened to a matrix: the first y_num_col_dims dimensions are rows")
+              .out("Out", "rows of X by columns of Y, in their own dimensions")
+              .attr("x_num_col_dims", 1, "how many dimensions of X are rows")
+              .attr("y_num_col_dims", 1, "how many dimensions of Y are rows"),
+          mul_operands)
+          .traits({.product = true})
+          .sample([](Draw& d) {
+            const int64_t k = d.size(1, 5);
+            return product_sample(d, {d.size(1, 4), k}, {k, d.size(1, 4)}, {});
+          })
+          .sample([](Draw& d) {
+            const int64_t a = d.size(1, 3), b = d.size(1, 3);
+            return product_sample(d, {d.size(1, 3), d.size(1, 3), a, b}, {b, a, d.size(1, 3)},
+                                  {{"x_num_col_dims", 2}, {"y_num_col_dims", 2}});
+          });
+  bilinear_second_gradient(ops, mul);
   product_row(ops.op("matmul")
                   .in("X", "a vector, a matrix, or a stack of matrices")
                   .in("Y", "a vector, a matrix, or a stack of matrices")

@@ -83,15 +83,17 @@ void register_reductions(Registry& ops) {
   const auto plain = [](Draw& d, const Shape& shape) { return d.uniform(shape); };
   const auto distinct = [](Draw& d, const Shape& shape) { return d.distinct(shape); };
   const auto positive = [](Draw& d, const Shape& shape) { return d.uniform(shape, 0.5, 1.5); };
-  add_reduction_samples(reduction_row(ops, "reduce_sum", "sum of X", &reduce_sum).grad({"X"}),
-                        plain);
+  add_reduction_samples(
+      reduction_row(ops, "reduce_sum", "sum of X", &reduce_sum).grad({"X"}).second_grad_is_itself(),
+      plain);
   add_reduction_samples(reduction_row(ops, "reduce_mean", "mean of X", &reduce_mean)
                             .shape([](OpView& op) {
                               if (op.attr<int32_t>("out_dtype") < 0) require_floating(op, "X");
                               reduce_shape(op);
                             })
                             .traits({.averages = true})
-                            .grad({"X"}),
+                            .grad({"X"})
+                            .second_grad_is_itself(),
                         plain);
   add_reduction_samples(
       reduction_row(ops, "reduce_max", "largest element of X", &reduce_max).grad({"X", "Out"}),
@@ -134,6 +136,7 @@ void register_whole(Registry& ops) {
       .shape(one_number)
       .body([](Body& b) { b.out("Out") = reshape(reduce_mean(b.in("X")), {1}); })
       .grad({"X"})
+      .second_grad_is_itself()
       .sample(any_rows());
   ops.op("squared_l2_norm")
       .in("X", "any shape, floating point")

@@ -377,8 +377,9 @@ using Ints = std::vector<int>;
 }  // namespace
 
 void register_conv(Registry& ops) {
-  conv2d_row(ops.op("conv2d"))
-      .traits({.keeps_rows = true, .images = BlockedImages::makes, .layout_attr = "data_format"})
+  OpSchema& conv2d = conv2d_row(ops.op("conv2d"));
+  bilinear_second_gradient(ops, conv2d);
+  conv2d.traits({.keeps_rows = true, .images = BlockedImages::makes, .layout_attr = "data_format"})
       .sample([](Draw& d) {
         const int64_t c = d.size(1, 3), m = d.size(1, 3);
         return sample_of(d, {2, c, 5, 4}, {m, c, 3, 2}, {{"paddings", Ints{1, 0}}}, m);
@@ -432,6 +433,7 @@ void register_conv(Registry& ops) {
         return sample_of(d, {2, 2, 3, 4, 3}, {2, 1, 2, 2, 2},
                          {{"groups", 2}, {"paddings", Ints{1, 0, 1}}, {"strides", Ints{1, 2, 1}}});
       });
+  bilinear_second_gradient(ops, conv3d);
   OpSchema& transposed = ops.op("conv3d_transpose")
                              .in("Input", "volumes, in data_format")
                              .in("Filter", "[input channels, output channels / groups, d, h, w]");

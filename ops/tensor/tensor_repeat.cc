@@ -130,7 +130,7 @@ void register_tensor_repeat(Registry& ops) {
       .no_grad({"ExpandTimes", "expand_times_tensor"})
       .grad_kernel(typed_by<float, double>(
           "Out@GRAD", []<class T>(const KernelSite& site) { return expand_grad_kernel<T>(site); }))
-      .grad_vjp(linear_gradient({"X"}))
+      .second_grad_is_itself()
       .traits({.reads_values = {"ExpandTimes", "expand_times_tensor"}})
       .sample([](Draw& d) {
         const Shape x = d.shape(1, 3);

@@ -150,6 +150,13 @@ void describe_reshape(OpSchema& row) {
       });
 }
 
+void second_of_reshape2(Registry& ops, OpSchema& row) {
+  ops.second_gradient(row, {.ins = {"DOut", "DDX"}, .outs = {{"DDOut"}}, .body = [](Body& b) {
+                              if (!b.has("DDX")) return;
+                              b.out("DDOut") = reshape_like(b.in("DDX"), b.in("DOut"));
+                            }});
+}
+
 // ---- squeeze, unsqueeze, flatten
 
 Shape squeeze_target(const OpView& op) {
@@ -223,7 +230,10 @@ Shape flatten_target(const OpView& op) {
 
 void register_renamings(Registry& ops) {
   renaming(ops, "reshape", "the elements of X under another shape", reshape_target,
-           describe_reshape);
+           [&ops](OpSchema& row) {
+             describe_reshape(row);
+             if (row.find_output("XShape")) second_of_reshape2(ops, row);
+           });
   renaming(ops, "squeeze", "X without dimensions of extent 1", squeeze_target, [](OpSchema& row) {
     row.attr("axes", std::vector<int32_t>{}, "which to drop; empty: all of extent 1")
         .sample([](Draw& d) {

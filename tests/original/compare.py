@@ -1,4 +1,4 @@
-"""Compares what ours gives for a case with the record of the original."""
+"""Compares what ours gives for a case with the record of the original. Files.py reads it in Python 2.7, too."""
 import numpy as np
 
 # The bound, once for all: both sides add float32 numbers, in different orders and with different
@@ -33,21 +33,21 @@ def _arrays(found):
 def _difference(key, ours, theirs, random, allowed):
     (ours, our_lod), (theirs, their_lod) = ours, theirs
     if ours.dtype != theirs.dtype:
-        return f'{key} is {ours.dtype}, was {theirs.dtype}'
+        return '%s is %s, was %s' % (key, ours.dtype, theirs.dtype)
     if ours.shape != theirs.shape:
-        return f'{key} has shape {ours.shape}, had {theirs.shape}'
+        return '%s has shape %s, had %s' % (key, ours.shape, theirs.shape)
     if our_lod != their_lod:
-        return f'{key} has lengths {our_lod}, had {their_lod}'
+        return '%s has lengths %s, had %s' % (key, our_lod, their_lod)
     if random and key.startswith(('out/', 'loss/', 'final/', 'gradient/')):
         return None
     if ours.dtype.kind in 'biu':
-        return None if np.array_equal(ours, theirs) else f'{key} is\n{ours}\nand was\n{theirs}'
+        return None if np.array_equal(ours, theirs) else '%s is\n%s\nand was\n%s' % (key, ours, theirs)
     over = excess(ours, theirs, allowed) / (TRAINED if key.startswith(('loss/', 'final/', 'after/')) else 1)
     if over <= 1:
         return None
     worst = np.abs(ours.astype('float64') - theirs).max() if np.isfinite(over) else over
-    return (f'{key} is off by {worst:.3g}, {over:.3g} times the bound\nis  {ours.reshape(-1)[:8]}'
-            f'\nwas {theirs.reshape(-1)[:8]}')
+    return ('%s is off by %.3g, %.3g times the bound\nis  %s\nwas %s'
+            % (key, worst, over, ours.reshape(-1)[:8], theirs.reshape(-1)[:8]))
 
 
 def differences(found, about, recorded, recorded_about, allowed=0.0):
@@ -55,14 +55,14 @@ def differences(found, about, recorded, recorded_about, allowed=0.0):
     found, lines = _arrays(found), []
     for key in sorted(set(found) | set(recorded)):
         if key not in recorded:
-            lines.append(f'{key} was not there')
+            lines.append(key + ' was not there')
         elif key not in found:
-            lines.append(f'{key} is missing')
+            lines.append(key + ' is missing')
         else:
             line = _difference(key, found[key], recorded[key], about['random'], allowed)
             if line:
                 lines.append(line)
     for i, (ours, theirs) in enumerate(zip(about['outs'], recorded_about['outs'])):
         if ours != theirs:
-            lines.append(f'result {i} is declared {ours}, was {theirs}')
+            lines.append('result %d is declared %s, was %s' % (i, ours, theirs))
     return lines

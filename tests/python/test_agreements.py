@@ -234,12 +234,16 @@ def test_recompute_needs_an_optimizer():
 
 
 def test_unique_names_go_back_to_what_was():
-    before = fluid.unique_name.switch()
+    before, checker = fluid.unique_name.switch()
     assert fluid.unique_name.generate('a') == 'a_0'
-    own = fluid.unique_name.switch(before)
-    after = fluid.unique_name.switch(own)
+    own = fluid.unique_name.switch(before, checker)
+    after = fluid.unique_name.switch(*own)
     assert fluid.unique_name.generate('a') == 'a_1'
-    fluid.unique_name.switch(after)
+    with pytest.raises(TypeError, match=r'write switch\(\*pair\)'):
+        fluid.unique_name.switch(after)
+    with pytest.raises(TypeError, match='new_para_name_checker is 3'):
+        fluid.unique_name.switch(None, 3)
+    fluid.unique_name.switch(*after)
 
 
 def test_beams_of_an_unknown_length(exe):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import paddle
-from paddle import io, static
+from paddle import fluid, io, static
 
 
 class Squares(io.Dataset):
@@ -74,6 +74,18 @@ def test_a_loader_feeds_a_program():
     for (feed,) in io.DataLoader(Squares(), feed_list=[x, y], batch_size=5, return_list=False):
         sums += [exe.run(feed=feed, fetch_list=[total])[0].item()]
     assert sums == [2 * 10 + 30, 2 * 35 + 255]
+
+
+def test_a_loader_of_fluid_gives_what_feed_takes():
+    x, y = static.data('x', [None, 2], 'float32'), static.data('y', [None], 'int64')
+    loader = fluid.io.DataLoader(dataset=Squares(), feed_list=[x, y], batch_size=5)
+    assert [sorted(feed) for feed, in loader] == [['x', 'y']] * 2
+    assert [feed['y'].tolist() for feed, in loader][1] == [5, 6, 7, 8, 9]
+    ordered = fluid.io.BatchSampler(Squares(), batch_size=5)
+    lists = fluid.io.DataLoader(Squares(), batch_sampler=ordered, return_list=True)
+    assert [batch[1].tolist() for batch in lists][0] == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match='feed_list names the variables'):
+        fluid.io.DataLoader(Squares())
 
 
 def test_what_a_process_raises_comes_out():

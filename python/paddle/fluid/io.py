@@ -7,6 +7,8 @@ import _trireme as _C
 from _trireme import global_scope
 
 from ..batch import batch
+from ..io.batch_sampler import BatchSampler
+from ..io.dataset import Dataset
 from ..reader import (ComposeNotAligned, buffered, cache, chain, compose, firstn, map_readers,
                       multiprocess_reader, shuffle, xmap_readers)
 from . import core

@@ -220,7 +220,15 @@ def _tensor(value, var):
 
 
 class DataLoader:
-    """DataLoader.from_generator(...) reads ahead what a generator yields."""
+    """Batches of a dataset, read ahead, as feed takes them; from_generator has those that a generator yields."""
+
+    def __new__(cls, dataset, feed_list=None, places=None, return_list=False, batch_sampler=None, batch_size=1,
+                shuffle=False, drop_last=False, collate_fn=None, num_workers=0, use_buffer_reader=True,
+                use_shared_memory=True, timeout=0, worker_init_fn=None):
+        from ..io.loader import DataLoader as Loader  # which returns lists unless it is told otherwise
+        return Loader(dataset, feed_list, places, return_list, batch_sampler, batch_size, shuffle, drop_last,
+                      collate_fn, num_workers, use_buffer_reader, use_shared_memory=use_shared_memory,
+                      timeout=timeout, worker_init_fn=worker_init_fn)
 
     @staticmethod
     def from_generator(feed_list=None, capacity=None, use_double_buffer=True, iterable=True,

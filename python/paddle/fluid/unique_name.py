@@ -24,9 +24,17 @@ def generate_with_ignorable_key(key):
     return generate_name(key)
 
 
-def switch(new_generator=None):
-    """Makes a generator current (None: a fresh one) and returns the one before."""
-    return _C.switch_names(new_generator)
+def switch(new_generator=None, new_para_name_checker=None):
+    """Makes a generator current (None: a fresh one) and returns the one before, in a pair.
+
+    The pair's second part, which belongs to the dynamic mode, is None here: switch(*pair) goes back.
+    """
+    if isinstance(new_generator, tuple):
+        raise TypeError('switch takes the two parts of the pair that it returned: write switch(*pair)')
+    if new_para_name_checker is not None:
+        raise TypeError(f'new_para_name_checker is {new_para_name_checker!r}: it belongs to the dynamic mode, which is '
+                        'not here; give None')
+    return _C.switch_names(new_generator), None
 
 
 @contextlib.contextmanager
@@ -36,8 +44,8 @@ def guard(new_generator=None):
         new_generator = new_generator.decode()
     if isinstance(new_generator, str):
         new_generator = UniqueNameGenerator(new_generator)
-    before = switch(new_generator)
+    before = _C.switch_names(new_generator)
     try:
         yield
     finally:
-        switch(before)
+        _C.switch_names(before)
