@@ -317,3 +317,22 @@ def test_smaller_names_do_what_they_did():
     assert tensor.Variable is fluid.framework.Variable and ops._scale is fluid.layers.scale
     with pytest.raises(NotImplementedError, match='RecordIO'):
         convert_reader_to_recordio_file('x', None)
+
+
+def test_threads_are_set_by_the_cores_name():
+    before = fluid.core.globals()['paddle_num_threads']
+    try:
+        fluid.core.set_num_threads(3)
+        assert fluid.core.globals()['paddle_num_threads'] == 3
+    finally:
+        fluid.core.set_num_threads(before)
+
+
+def test_machines_are_counted_by_their_addresses(monkeypatch):
+    from paddle.distributed import fleet
+
+    class Chosen:
+        def worker_endpoints(self):
+            return ['10.0.0.1:1', '10.0.0.1:2', '10.0.0.2:1']
+    monkeypatch.setattr(fleet, '_chosen', Chosen())
+    assert fleet.node_num() == 2
