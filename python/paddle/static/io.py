@@ -4,7 +4,8 @@ import os
 import _trireme as _C
 from _trireme import global_scope
 
-from ..fluid.io import (_names, _program, is_persistable, load, load_program_state, load_vars, save_vars,  # noqa: F401
+from ..fluid.io import is_persistable as is_persistable
+from ..fluid.io import (_names, _program, load, load_program_state, load_vars, save_vars,  # noqa: F401
                         save as _save, set_program_state)
 
 __all__ = ['save_inference_model', 'load_inference_model', 'serialize_program',
