@@ -148,7 +148,7 @@ class CompiledProgram:
                 strategy._handed_over()
         self._share_vars_from = share_vars_from
         self._from_environment = places is None
-        self._places = _places(places)
+        self._places = _places(places) or None  # None: the environment decides
         return self
 
     def _compile(self, scope, place):
