@@ -33,6 +33,7 @@ void register_matmul(Registry& ops);
 void register_bilinear_tensor_product(Registry& ops);
 void register_conv(Registry& ops);
 void register_tree_conv(Registry& ops);
+void register_rank_attention(Registry& ops);
 void register_pool(Registry& ops);
 void register_batch_norm(Registry& ops);
 void register_sync_batch_norm(Registry& ops);
@@ -150,6 +151,7 @@ void register_all_ops(Registry& ops) {
   register_bilinear_tensor_product(ops);
   register_conv(ops);
   register_tree_conv(ops);
+  register_rank_attention(ops);
   register_pool(ops);
   register_batch_norm(ops);
   register_sync_batch_norm(ops);

@@ -2,7 +2,7 @@
 
     .venv/bin/python tools/count.py           prints the README's tables of counts
     .venv/bin/python tools/count.py --write   puts them into README.md, and writes docs/names.md and docs/api.md
-    .venv/bin/python tools/count.py --documented  prints how many names say what they are, and have a sample
+    .venv/bin/python tools/count.py --documented  prints how many names say what they and their arguments are, and have a sample
     .venv/bin/python tools/count.py --used    prints how many of the names that public code uses are served,
                                               and those that are not, most used first
 
@@ -20,6 +20,7 @@ import textwrap
 import xml.etree.ElementTree as xml
 
 import _trireme as _C
+from paddle import _docstrings
 from paddle.doctor.names import is_of_use, named
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -149,26 +150,34 @@ def meaning(thing):
     return '' if paragraph.startswith(('Args:', 'A sample:')) else paragraph.split('. ')[0].rstrip('.')
 
 
+def undescribed(thing):
+    """The arguments that a call takes and says nothing of."""
+    text = thing.__doc__ or ''
+    return [name for name in _docstrings._parameters(thing) if not re.search(rf'^ +{name}(_? \(\w+\))?: \S', text, re.M)]
+
+
 def documented():
-    """module -> (calls that are served, those that say nothing of what they are, with arguments, with a sample)."""
+    """module -> (calls that are served, those that say nothing of what they are, those that say nothing of an argument,
+    how many have a sample)."""
     found = {}
     for (_, module), names in public_names().items():
         things = [(name, getattr(importlib.import_module(module), name)) for name in names if served(module, name)]
-        things = [(name, thing) for name, thing in things if callable(thing) and not isinstance(thing, enum.Enum)]
+        things = [(name, thing) for name, thing in things if callable(thing) and not isinstance(thing, enum.Enum)
+                  and not hasattr(thing, '__members__')]
         if things:
             found[module] = (len(things), [name for name, thing in things if not meaning(thing)],
-                             sum('Args:' in (thing.__doc__ or '') for _, thing in things),
+                             [name for name, thing in things if undescribed(thing)],
                              sum('A sample:' in (thing.__doc__ or '') for _, thing in things))
     return found
 
 
 def documented_table(found):
-    lines = ['module: calls, that say what they are, with arguments, with a sample']
-    lines += [f'{module}: {calls}, {calls - len(silent)}, {arguments}, {samples}'
-              for module, (calls, silent, arguments, samples) in found.items()]
+    lines = ['module: calls, that say what they are, what each argument is, with a sample']
+    lines += [f'{module}: {calls}, {calls - len(silent)}, {calls - len(lacking)}, {samples}'
+              for module, (calls, silent, lacking, samples) in found.items()]
     lines.append('all: ' + ', '.join(map(str, (sum(row[0] for row in found.values()),
                                                sum(row[0] - len(row[1]) for row in found.values()),
-                                               sum(row[2] for row in found.values()),
+                                               sum(row[0] - len(row[2]) for row in found.values()),
                                                sum(row[3] for row in found.values())))))
     return '\n'.join(lines)
 

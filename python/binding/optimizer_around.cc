@@ -1,5 +1,6 @@
 // Averages of parameters, and optimizers around optimizers.
 #include "layers/optimizer_average.h"
+#include "layers/optimizer_pipeline.h"
 #include "layers/optimizer_wrapper.h"
 #include "python/binding/optimizer_arguments.h"
 
@@ -7,6 +8,85 @@ namespace trireme::binding {
 
 using namespace pybind11::literals;
 namespace opt = optimizer;
+
+namespace {
+
+std::vector<std::vector<Var*>> cuts_from_python(const py::object& list) {
+  const auto refused = [](const std::string& what) {
+    return Error(ErrorKind::type_mismatch, what)
+        .at(python_line())
+        .fix("give a list of lists of Variables, the last [loss]");
+  };
+  std::vector<std::vector<Var*>> cuts;
+  if (list.is_none()) return cuts;
+  if (!is_sequence(list)) throw refused(cat("cut_list is ", described(list)));
+  for (py::handle cut : list) {
+    if (!is_sequence(cut)) throw refused(cat("cut_list holds ", described(cut)));
+    cuts.emplace_back();
+    for (py::handle var : cut) {
+      if (!py::isinstance<Var>(var)) throw refused(cat("a cut holds ", described(var)));
+      cuts.back().push_back(&var.cast<Var&>());
+    }
+  }
+  return cuts;
+}
+
+template <class T>
+std::vector<T> items_from_python(const py::object& list, const char* argument, const char* wanted) {
+  std::vector<T> items;
+  if (list.is_none()) return items;
+  const auto refused = [&](const std::string& what) {
+    return Error(ErrorKind::type_mismatch, what)
+        .at(python_line())
+        .fix(cat("give a list of ", wanted));
+  };
+  if (!is_sequence(list)) throw refused(cat(argument, " is ", described(list)));
+  for (py::handle item : list) {
+    try {
+      items.push_back(item.cast<T>());
+    } catch (const py::cast_error&) {
+      throw refused(cat(argument, " holds ", described(item)));
+    }
+  }
+  return items;
+}
+
+void bind_pipeline(py::module_& m) {
+  const py::object none = py::none();
+  py::class_<opt::PipelineSection>(m, "PipelineSection")
+      .def_readonly("place", &opt::PipelineSection::place)
+      .def_readonly("concurrency", &opt::PipelineSection::concurrency)
+      .def_readonly("inputs", &opt::PipelineSection::inputs)
+      .def_readonly("outputs", &opt::PipelineSection::outputs)
+      .def_readonly("ops", &opt::PipelineSection::ops);
+  py::class_<opt::Pipeline>(m, "PipelineOptimizer", py::dynamic_attr())
+      .def(py::init([](const py::object& inner, const py::object& cuts, const py::object& places,
+                       const py::object& concurrency, int queue_size, int sync_steps,
+                       int start_cpu_core_id) {
+             return std::make_unique<opt::Pipeline>(
+                 kept<Optimizer>(inner),
+                 opt::PipelineOptions{
+                     cuts_from_python(cuts),
+                     items_from_python<Place>(places, "place_list", "places, such as CPUPlace()"),
+                     items_from_python<int>(concurrency, "concurrency_list", "whole numbers"),
+                     queue_size, sync_steps, start_cpu_core_id},
+                 python_line());
+           }),
+           "optimizer"_a, "cut_list"_a = none, "place_list"_a = none, "concurrency_list"_a = none,
+           "queue_size"_a = 30, "sync_steps"_a = 1, "start_cpu_core_id"_a = 0)
+      .def_property_readonly("sections", &opt::Pipeline::sections)
+      .def(
+          "minimize",
+          [](opt::Pipeline& self, Var& loss, const py::object& startup, const py::object& params,
+             const py::object& no_grad) {
+            const Minimized made =
+                self.minimize(loss, minimize_options(startup, params, no_grad), python_line());
+            return py::make_tuple(made.ops, made.params_grads);
+          },
+          "loss"_a, "startup_program"_a = none, "parameter_list"_a = none, "no_grad_set"_a = none);
+}
+
+}  // namespace
 
 void bind_optimizers_around(py::module_& m) {
   const py::object none = py::none();
@@ -72,6 +152,7 @@ void bind_optimizers_around(py::module_& m) {
             return py::make_tuple(made.ops, made.params_grads);
           },
           "loss"_a, "startup_program"_a = none, "parameter_list"_a = none, "no_grad_set"_a = none);
+  bind_pipeline(m);
 }
 
 }  // namespace trireme::binding

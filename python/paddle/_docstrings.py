@@ -59,7 +59,7 @@ def _parameters(thing):
         names = _parameters_in((thing.__init__ if inspect.isclass(thing) else thing).__doc__ or '') or []
     else:
         names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
-    return [name for name in names if name != 'self']
+    return [name for name in names if name != 'self' and not name.startswith('_')]
 
 
 def arguments(name, thing):

@@ -10,6 +10,7 @@
 #include "layers/data.h"
 #include "layers/layers.h"
 #include "layers/optimizer_average.h"
+#include "layers/optimizer_pipeline.h"
 #include "layers/optimizer_wrapper.h"
 #include "runtime/executor.h"
 #include "tests/support/op_runner.h"
@@ -471,6 +472,75 @@ TEST_F(OptimizerTest, RecomputeGivesTheSameStepsFromLessMemory) {
   recompute.set_checkpoints({apart.name()});
   recompute.minimize(loss);
   expect_equal_elements([](int, double& p, double g) { p -= kRate * g; });
+}
+
+TEST_F(OptimizerTest, PipelineSaysWhichOpIsInWhichSection) {
+  Var& ids = layers::data("ids", {1}, {.dtype = DType::int64});
+  Var& rows = layers::embedding(ids, {.size = {10, 2}, .param_attr = "table"});
+  Var& twice = layers::scale(rows, {.scale = 2.0});
+  Var& loss = layers::mean(layers::fc(twice, {.size = 1, .bias_attr = false}));
+  optimizer::PipelineOptions options{.cuts = {{&rows}, {&twice}, {&loss}},
+                                     .places = std::vector<Place>(5),
+                                     .concurrency = {1, 2, 3, 4, 5}};
+  optimizer::Pipeline pipeline(std::make_shared<optimizer::Sgd>(0.5), options);
+  EXPECT_TRUE(pipeline.sections().empty());
+  const Minimized made = pipeline.minimize(loss);
+  EXPECT_EQ(made.ops.size(), 2u);
+  const std::vector<optimizer::PipelineSection>& sections = pipeline.sections();
+  ASSERT_EQ(sections.size(), 5u);
+  EXPECT_THAT(sections[0].ops, ElementsAre("lookup_table"));
+  EXPECT_THAT(sections[0].inputs, ::testing::UnorderedElementsAre("ids", "table"));
+  EXPECT_THAT(sections[0].outputs, ElementsAre(rows.name()));
+  EXPECT_THAT(sections[1].ops, ElementsAre("scale"));
+  EXPECT_THAT(sections[1].inputs, ElementsAre(rows.name()));
+  EXPECT_THAT(sections[2].ops,
+              ElementsAre("mul", "mean", "fill_constant", "mean_grad", "mul_grad", "sgd"));
+  EXPECT_THAT(sections[2].inputs,
+              ::testing::UnorderedElementsAre(twice.name(), "fc_0.w_0", "learning_rate_0"));
+  EXPECT_THAT(sections[2].outputs, ElementsAre(twice.name() + "@GRAD"));
+  EXPECT_THAT(sections[3].ops, ElementsAre("scale"));
+  EXPECT_THAT(sections[3].outputs, ElementsAre(rows.name() + "@GRAD"));
+  EXPECT_THAT(sections[4].ops, ElementsAre("lookup_table_grad", "sgd"));
+  EXPECT_EQ(sections[4].concurrency, 5);
+}
+
+TEST_F(OptimizerTest, PipelineStepsAsTheInnerOptimizerDoes) {
+  Var& loss = make_loss();
+  optimizer::Pipeline({std::make_shared<optimizer::Sgd>(kRate)},
+                      {.cuts = {{&loss}}, .places = {cpu_place()}, .concurrency = {1}})
+      .minimize(loss);
+  expect_equal_elements([](int, double& p, double g) { p -= kRate * g; });
+}
+
+TEST_F(OptimizerTest, PipelineRefusesWhatIsNoCut) {
+  Var& loss = make_loss();
+  Var& goal = main_->global_block().var("goal");
+  Var& apart = main_->global_block().var("elementwise_sub_0.tmp_0");
+  const auto what = [&](optimizer::PipelineOptions options) {
+    return error_of([&] {
+      optimizer::Pipeline(std::make_shared<optimizer::Sgd>(kRate), options).minimize(loss);
+    });
+  };
+  const std::vector<Place> three(3);
+  EXPECT_THAT(what({}), HasSubstr("cut_list holds no cut"));
+  EXPECT_THAT(
+      what({.cuts = {{&apart}, {&loss}}, .places = {cpu_place()}, .concurrency = {1, 1, 1}}),
+      HasSubstr("place_list has 1 item, but 2 cuts make 3 sections"));
+  EXPECT_THAT(what({.cuts = {{&apart}, {&loss}}, .places = three, .concurrency = {1, 1}}),
+              HasSubstr("concurrency_list has 2 items, but 2 cuts make 3 sections"));
+  EXPECT_THAT(what({.cuts = {{&apart}, {&loss}}, .places = three, .concurrency = {1, 0, 1}}),
+              HasSubstr("an item of concurrency_list is 0"));
+  EXPECT_THAT(what({.cuts = {{&goal}, {&loss}}, .places = three, .concurrency = {1, 1, 1}}),
+              HasSubstr("goal of cut 0 is computed by no op"));
+  EXPECT_THAT(what({.cuts = {{&loss}, {&apart}}, .places = three, .concurrency = {1, 1, 1}}),
+              HasSubstr("of cut 0 is computed from cut 1"));
+  EXPECT_THAT(what({.cuts = {{&apart}, {&apart}}, .places = three, .concurrency = {1, 1, 1}}),
+              HasSubstr("of cut 1 is cut twice"));
+  EXPECT_THAT(what({.cuts = {{&apart}, {&loss}},
+                    .places = {cuda_place(0), cpu_place(), cuda_place(1)},
+                    .concurrency = {1, 1, 1}}),
+              HasSubstr("place_list names the cards gpu:0, gpu:1"));
+  EXPECT_THAT(ops(), ElementsAre("elementwise_sub", "square", "mean"));  // as it was
 }
 
 TEST_F(OptimizerTest, SparseGradientWithDecayBecomesDense) {

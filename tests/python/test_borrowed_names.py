@@ -317,3 +317,44 @@ def test_smaller_names_do_what_they_did():
     assert tensor.Variable is fluid.framework.Variable and ops._scale is fluid.layers.scale
     with pytest.raises(NotImplementedError, match='RecordIO'):
         convert_reader_to_recordio_file('x', None)
+
+
+def test_threads_are_set_by_the_cores_name():
+    before = fluid.core.globals()['paddle_num_threads']
+    try:
+        fluid.core.set_num_threads(3)
+        assert fluid.core.globals()['paddle_num_threads'] == 3
+    finally:
+        fluid.core.set_num_threads(before)
+
+
+@pytest.mark.parametrize('name, says', [('open_files', 'DataLoader.from_generator'), ('open_recordio_file', 'DataLoader'),
+                                        ('Preprocessor', 'map_readers'), ('batch', 'paddle.batch'), ('shuffle', 'paddle.reader')])
+def test_readers_that_were_ops_say_what_to_use(name, says):
+    with pytest.raises(NotImplementedError, match=says):
+        getattr(fluid.layers, name)
+    assert not hasattr(fluid.layers, name)
+    with pytest.raises(NotImplementedError, match='cluster_files_reader'):
+        fluid.recordio_writer.convert_reader_to_recordio_file('a', None, None)
+
+
+def test_a_compiled_program_says_its_places(environment, monkeypatch):
+    monkeypatch.setenv('CPU_NUM', '2')
+    main, _ = fluid.Program(), small_net()
+    alone, given, open_ = (fluid.CompiledProgram(main) for _ in range(3))
+    given.with_data_parallel(places=[fluid.CPUPlace()] * 3)
+    open_.with_data_parallel()
+    assert alone._places is None and len(given._places) == 3 and open_._places is None
+    for compiled, count in ((alone, 1), (given, 3), (open_, 2)):
+        assert compiled._compile(fluid.global_scope(), fluid.CPUPlace()) is compiled
+        assert compiled._places == [fluid.CPUPlace()] * count
+
+
+def test_machines_are_counted_by_their_addresses(monkeypatch):
+    from paddle.distributed import fleet
+
+    class Chosen:
+        def worker_endpoints(self):
+            return ['10.0.0.1:1', '10.0.0.1:2', '10.0.0.2:1']
+    monkeypatch.setattr(fleet, '_chosen', Chosen())
+    assert fleet.node_num() == 2

@@ -225,8 +225,35 @@ def test_tdm_sampler_refuses():
         run(lambda: sampled([1, 4]), {})
 
 
+def attended(x, offset, weights):
+    attr = fluid.ParamAttr('blocks', fluid.initializer.NumpyArrayInitializer(weights))
+    return layers.rank_attention(x, offset, list(weights.shape), attr, max_rank=2)
+
+
+def test_rank_attention_sums_over_the_neighbours():
+    weights = np.arange(1, 5, dtype='float32').reshape(4, 1) * np.float32([[1, 10]])  # a block for each pair of ranks
+    # Row 0 has rank 1, itself and row 1 (rank 2) beside it; row 1 has rank 2 and only row 0; row 2 has no rank.
+    offset = np.int32([[1, 1, 0, 2, 1], [2, 1, 0, 0, 0], [0, 1, 0, 2, 1]])
+    out, = run(lambda: [attended(fluid.data('x', [None, 1]), fluid.data('o', [None, 5], 'int32'), weights)],
+               {'x': np.float32([[1], [100], [7]]), 'o': offset})
+    assert out.tolist() == [[201, 2010], [3, 30], [0, 0]]
+
+
+def test_rank_attention_refuses():
+    weights = np.ones((4, 1), 'float32')
+    def use(offset, shape=(None, 5)):
+        run(lambda: [attended(fluid.data('x', [None, 1]), fluid.data('o', list(shape), 'int32'), weights)],
+            {'x': np.ones((2, 1), 'float32'), 'o': np.int32(offset)})
+    with pytest.raises(fluid.core.EnforceNotMet, match='rank 3 but MaxRank is 2'):
+        use([[1, 3, 0, 0, 0]] * 2)
+    with pytest.raises(fluid.core.EnforceNotMet, match='names row 2 but X has 2 rows'):
+        use([[1, 1, 2, 0, 0]] * 2)
+    with pytest.raises(fluid.core.EnforceNotMet, match=r'give X \[rows, columns\] and RankOffset \[rows, 5\]'):
+        use([[1, 1, 0]] * 2, (None, 3))
+
+
 @pytest.mark.parametrize('name, says', [
-    ('search_pyramid_hash', 'Bloom filters'), ('rank_attention', 'on GPUs alone'),
+    ('search_pyramid_hash', 'Bloom filters'),
     ('load_persistables_for_increment', 'fluid.io.load_persistables'),
     ('load_persistables_for_inference', 'is_distributed=False'), ('convert_dist_to_sparse_program', 'is_distributed=False'),
     ('Compressor', 'slim.quantization')])

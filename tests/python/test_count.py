@@ -56,7 +56,7 @@ def test_what_is_not_there_does_not_count():
 
 
 @pytest.mark.parametrize('module, name', [
-    ('paddle.fluid.optimizer', 'PipelineOptimizer'), ('paddle.fluid.optimizer', 'DGCMomentumOptimizer'),
+    ('paddle.fluid.optimizer', 'DGCMomentumOptimizer'),
     ('paddle.optimizer', 'LBFGS'), ('paddle.fluid', 'enable_dygraph'), ('paddle', 'grad'),
     ('paddle.fluid.dygraph', 'guard'), ('paddle.fluid.dygraph', 'Linear')])
 def test_what_always_raises_does_not_count(module, name):

@@ -295,3 +295,19 @@ def test_wrong_uses_say_what_is_wrong(wrong, message):
 def test_what_needs_dynamic_mode_says_what_to_use(dynamic, instead):
     with pytest.raises(NotImplementedError, match=instead):
         dynamic()
+
+
+def test_pools_of_volumes_say_where_their_numbers_were(exe):
+    x = static.data('x', [2, 3, 4, 4, 6])
+    largest, where = F.max_pool3d(x, 2, return_mask=True)
+    also, there = F.adaptive_max_pool3d(x, [2, 2, 3], return_mask=True)
+    numbers = np.random.rand(2, 3, 4, 4, 6).astype('float32')
+    found = exe.run(feed={'x': numbers}, fetch_list=[largest, where, also, there, F.max_unpool3d(largest, where, 2)])
+    windows = numbers.reshape(2, 3, 2, 2, 2, 2, 3, 2).max((3, 5, 7))
+    flat = numbers.reshape(2, 3, -1)
+    for values, places in (found[:2], found[2:4]):
+        np.testing.assert_array_equal(values, windows)
+        np.testing.assert_array_equal(np.take_along_axis(flat, places.reshape(2, 3, -1).astype(int), 2).reshape(windows.shape),
+                                      windows)
+    is_largest = numbers == windows.repeat(2, 2).repeat(2, 3).repeat(2, 4)
+    np.testing.assert_array_equal(found[4], np.where(is_largest, numbers, 0))

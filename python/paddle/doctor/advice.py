@@ -54,4 +54,7 @@ def of_call(full, thing, node):
     if short == 'gather' and full.startswith('paddle.fluid') and _value(node, 'overwrite') is not False:
         found.append(Finding(node.lineno, 'differs', full, 'gather adds the gradients of a row that is taken twice, '
                              'the original keeps one of them', 'docs/departures.md says why'))
+    if short == 'PipelineOptimizer':
+        found.append(Finding(node.lineno, 'differs', full, 'its sections run one after another: training is that of the '
+                             'program without it', 'docs/departures.md says why'))
     return found

@@ -13,7 +13,7 @@ from . import initializer, regularizer, clip
 from . import layers
 from . import average, backward, communicator, contrib, data_feeder, dygraph, evaluator, input, io, layer_helper
 from . import dataset, incubate, lod_tensor, metrics, nets, optimizer, parallel_executor, profiler, transpiler
-from . import debugger, distribute_lookup_table, install_check, log_helper, net_drawer, op, proto, wrapped_decorator
+from . import debugger, distribute_lookup_table, install_check, log_helper, net_drawer, op, proto, recordio_writer, wrapped_decorator
 from .backward import append_backward, gradients
 from .core import (CPUPlace, CUDAPinnedPlace, CUDAPlace, LoDTensor, LoDTensorArray, Scope)
 from .data import data

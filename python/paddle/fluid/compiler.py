@@ -106,6 +106,7 @@ class CompiledProgram:
         self._merge = {}  # name -> 'one' or 'mean'
         self._predictor = None
         self._of_graph = False
+        self._places = None  # as tools look for them: those given, or what _compile has found
 
     @property
     def _is_inference(self):
@@ -148,6 +149,15 @@ class CompiledProgram:
                 strategy._handed_over()
         self._share_vars_from = share_vars_from
         self._from_environment = places is None
+        self._places = _places(places) or None  # None: the environment decides
+        return self
+
+    def _compile(self, scope, place):
+        """What is decided before the first run: the places. Plans are made for the feeds and fetches of a run."""
+        place, count = _get_paddle_place(place), self._device_count(_get_paddle_place(place))
+        if self._places is None:
+            cards = self._is_data_parallel and place.is_gpu_place()
+            self._places = [core.CUDAPlace(card) for card in range(count)] if cards else [place] * count
         return self
 
     def with_inference_optimize(self, config):

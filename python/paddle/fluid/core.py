@@ -198,6 +198,11 @@ def _set_fuse_parameter_memory_size(size):
     _C.set_flag('fuse_parameter_memory_size', float(size))
 
 
+def set_num_threads(count):
+    """How many threads run kernels: FLAGS_paddle_num_threads."""
+    _C.set_flag('paddle_num_threads', int(count))
+
+
 def __getattr__(name):
     if name.startswith('__'):
         raise AttributeError(name)

@@ -6,7 +6,7 @@ from _trireme import (AdadeltaOptimizer, AdagradOptimizer, AdamaxOptimizer, Adam
                       DecayedAdagradOptimizer, DpsgdOptimizer, FtrlOptimizer,
                       GradientMergeOptimizer, LambOptimizer,
                       LarsMomentumOptimizer, LookaheadOptimizer, MomentumOptimizer, Optimizer,
-                      RecomputeOptimizer, RMSPropOptimizer, SGDOptimizer)
+                      PipelineOptimizer, RecomputeOptimizer, RMSPropOptimizer, SGDOptimizer)
 
 from . import regularizer
 from .compiler import not_built
@@ -64,7 +64,5 @@ RMSProp = RMSPropOptimizer
 LarsMomentum = LarsMomentumOptimizer
 Lamb = LambOptimizer
 
-PipelineOptimizer = not_built('optimizer.PipelineOptimizer', 'its sections would wait for each other on one machine; train on '
-                              'one place, or on several with CompiledProgram.with_data_parallel')
 DGCMomentumOptimizer = not_built('optimizer.DGCMomentumOptimizer', 'it sends the largest gradients only, between GPUs of '
                                  'several processes; use Momentum, which trains to the same place with all of them')

@@ -4,6 +4,7 @@ import os
 import _trireme as _C
 from _trireme import global_scope
 
+from ..fluid import io as _fluid_io
 from ..fluid.io import (_names, _program, load, load_program_state, load_vars, save_vars,  # noqa: F401
                         save as _save, set_program_state)
 
@@ -11,6 +12,9 @@ __all__ = ['save_inference_model', 'load_inference_model', 'serialize_program',
            'serialize_persistables', 'deserialize_program', 'deserialize_persistables',
            'save_to_file', 'load_from_file', 'normalize_program', 'save', 'load',
            'load_program_state', 'set_program_state', 'save_vars', 'load_vars']
+
+
+is_persistable = _fluid_io.is_persistable
 
 
 def save(program, model_path, protocol=4):

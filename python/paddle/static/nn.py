@@ -42,7 +42,7 @@ _FROM_FLUID = ('case', 'cond', 'switch_case', 'while_loop', 'StaticRNN', 'group_
                'conv2d_transpose', 'conv3d', 'conv3d_transpose', 'crf_decoding', 'multi_box_head',
                'bilinear_tensor_product', 'py_func', 'sequence_pad', 'sequence_unpad',
                'sequence_concat', 'sequence_reshape', 'sequence_reverse', 'sequence_slice',
-               'sequence_enumerate', 'sequence_expand_as', 'sequence_scatter')
+               'sequence_enumerate', 'sequence_expand_as', 'sequence_scatter', 'continuous_value_model')
 
 
 def __getattr__(name):

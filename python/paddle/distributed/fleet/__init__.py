@@ -99,10 +99,15 @@ _SHARED = ('is_first_worker', 'worker_index', 'worker_num', 'is_worker', 'worker
            'startup_program', 'split_files')
 
 
+def node_num():
+    """On how many machines the workers are."""
+    return len({endpoint.rpartition(':')[0] for endpoint in _fleet().worker_endpoints()})
+
+
 def _shared(name):
     """What init() has chosen says; before, a function that asks it when it is called."""
-    from paddle.fluid.incubate.fleet.base.fleet_base import Fleet
-    if _chosen is not None or not callable(getattr(Fleet, name, None)):
+    from paddle.fluid.incubate.fleet.collective import Collective
+    if _chosen is not None or not callable(getattr(Collective, name, None)):
         return getattr(_fleet(), name)
 
     def ask(*args, **kwargs):
@@ -114,7 +119,7 @@ def _shared(name):
 def __getattr__(name):
     if name in _SHARED:
         return _shared(name)
-    if name in ('load_model', 'node_num', 'save_cache_table', 'get_hybrid_communicate_group', 'meta_parallel',
+    if name in ('load_model', 'save_cache_table', 'get_hybrid_communicate_group', 'meta_parallel',
                 'Fleet'):
         raise NotImplementedError(f'paddle.distributed.fleet.{name} is not built yet in Trireme')
     raise AttributeError(f'module paddle.distributed.fleet has no attribute {name!r}')

@@ -54,7 +54,16 @@ math_op_patch.monkey_patch_variable()
 _RENAMED = {'argmax': 'arg_max', 'argmin': 'arg_min', 'smooth_l1': 'smooth_l1_loss'}
 
 
+# Of releases before 1.8.5, where readers were ops: what is used instead.
+_READERS = 'fluid.io.DataLoader.from_generator over a reader of the files'
+_EARLIER = {'open_files': _READERS, 'open_recordio_file': _READERS, 'random_data_generator': _READERS,
+            'Preprocessor': 'paddle.reader.map_readers around the reader', 'batch': 'paddle.batch around the reader',
+            'shuffle': 'paddle.reader.shuffle around the reader'}
+
+
 def __getattr__(name):
+    if name in _EARLIER:
+        raise NotImplementedError(f'layers.{name}: readers are no ops any more, since 1.8 neither there: use {_EARLIER[name]}')
     op = _RENAMED.get(name, name)
     if name.startswith('__') or not generated.forwards(op):
         raise AttributeError(f'paddle.fluid.layers has no layer {name}, or it is not built yet')

@@ -36,7 +36,7 @@ def _documentation(row, slots, names):
     lines = [row['doc'] or f"The op {row['type']}.", '', 'Args:']
     lines += [f"    {_argument(slot['name'])}: {slot['doc']}" for slot in slots]
     lines += [f"    {names[attr['name']]} ({attr['type']}): {attr['doc']}" for attr in row['attrs']]
-    lines += ['Returns:'] + [f"    {out['name']}: {out['doc']}" for out in row['outputs']
+    lines += [f"    name: {_docstrings.entries()[1]['name']}", 'Returns:'] + [f"    {out['name']}: {out['doc']}" for out in row['outputs']
                              if not out['intermediate']]
     return '\n'.join(lines)
 

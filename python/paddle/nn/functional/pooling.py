@@ -73,15 +73,15 @@ def avg_pool3d(x, kernel_size, stride=None, padding=0, ceil_mode=False, exclusiv
     return _average(3, x, kernel_size, stride, padding, ceil_mode, exclusive, divisor_override, data_format, name)
 
 
-def _with_places(x, kernel, stride, padding, ceil_mode, data_format, name):
+def _with_places(dims, x, kernel, stride, padding, ceil_mode, data_format, name):
     """(the largest of each window, where it is in its image)."""
-    if data_format != 'NCHW':
+    if data_format != _FORMATS[dims][0]:
         raise ValueError(f'return_mask goes with channels in dimension 1, got {data_format}')
     if ceil_mode:
         raise NotImplementedError('return_mask with ceil_mode is not built: pad the image')
-    attrs = _attrs('max', 2, kernel, stride, padding, ceil_mode, True, data_format)
-    outs = _C.apply('max_pool2d_with_index', {'X': x}, {key: attrs[key] for key in (
-        'ksize', 'strides', 'paddings', 'padding_algorithm')}, name, 'max_pool2d')
+    attrs = _attrs('max', dims, kernel, stride, padding, ceil_mode, True, data_format)
+    outs = _C.apply(f'max_pool{dims}d_with_index', {'X': x}, {key: attrs[key] for key in (
+        'ksize', 'strides', 'paddings', 'padding_algorithm')}, name, f'max_pool{dims}d')
     return outs['Out'][0], outs['Mask'][0]
 
 
@@ -90,7 +90,7 @@ def max_pool1d(x, kernel_size, stride=None, padding=0, return_mask=False, ceil_m
     """The largest number of each window of [batch, channels, length]."""
     x, arguments = _C.unsqueeze(x, [2]), (_line(kernel_size), _line(stride), _line_padding(padding), ceil_mode)
     if return_mask:
-        return tuple(_C.squeeze(out, [2]) for out in _with_places(x, *arguments, 'NCHW', name))
+        return tuple(_C.squeeze(out, [2]) for out in _with_places(2, x, *arguments, 'NCHW', name))
     return _C.squeeze(_pool('max', 2, x, *arguments, True, 'NCHW', name), [2])
 
 
@@ -99,16 +99,16 @@ def max_pool2d(x, kernel_size, stride=None, padding=0, return_mask=False, ceil_m
                name=None):
     """The largest number of each window; return_mask: with its place in the image."""
     if return_mask:
-        return _with_places(x, kernel_size, stride, padding, ceil_mode, data_format, name)
+        return _with_places(2, x, kernel_size, stride, padding, ceil_mode, data_format, name)
     return _pool('max', 2, x, kernel_size, stride, padding, ceil_mode, True, data_format, name)
 
 
 @static_style
 def max_pool3d(x, kernel_size, stride=None, padding=0, return_mask=False, ceil_mode=False, data_format='NCDHW',
                name=None):
-    """The largest number of each window of a volume."""
+    """The largest number of each window of a volume; return_mask: with its place in the volume."""
     if return_mask:
-        raise NotImplementedError('max_pool3d: return_mask is not built in Trireme: leave it False')
+        return _with_places(3, x, kernel_size, stride, padding, ceil_mode, data_format, name)
     return _pool('max', 3, x, kernel_size, stride, padding, ceil_mode, True, data_format, name)
 
 
@@ -196,7 +196,9 @@ def adaptive_max_pool2d(x, output_size, return_mask=False, name=None):
 def adaptive_max_pool3d(x, output_size, return_mask=False, name=None):
     """The largest of windows so large that output_size of them cover the volume."""
     if return_mask:
-        raise NotImplementedError('adaptive_max_pool3d: return_mask is not built in Trireme: leave it False')
+        attrs = {'ksize': _sizes(output_size, x.shape[2:], 'output_size'), 'adaptive': True}
+        outs = _C.apply('max_pool3d_with_index', {'X': x}, attrs, name, 'adaptive_max_pool3d')
+        return outs['Out'][0], outs['Mask'][0]
     return _adaptive3d(x, output_size, 'max', 'NCDHW', 'output_size', name)
 
 

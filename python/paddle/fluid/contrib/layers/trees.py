@@ -1,4 +1,4 @@
-"""Layers of trees: filters over their nodes, samples of their levels; and attention by rank, which is not built."""
+"""Layers of trees: filters over their nodes, samples of their levels; and attention by rank."""
 import _trireme as _C
 
 from ... import layers
@@ -63,7 +63,11 @@ def _columns(var, begin, count):
 
 
 def rank_attention(input, rank_offset, rank_param_shape, rank_param_attr, max_rank=3):
-    """Not built: 1.8.5 runs it on GPUs alone, and nothing but its code says what it computes."""
-    raise NotImplementedError('contrib.layers.rank_attention is not built in Trireme: 1.8.5 computes it on GPUs alone and '
-                              'describes no formula that could be held against it. Gather the block of parameters of '
-                              'each pair of ranks with fluid.layers.gather_nd and multiply with fluid.layers.matmul')
+    """Each row gives the sum over its neighbours of the neighbour times the block of a parameter that is for both ranks."""
+    helper = LayerHelper('rank_attention')
+    dtype = input.dtype
+    param = helper.create_parameter(rank_param_attr, rank_param_shape, dtype)
+    out = helper.create_variable_for_type_inference(dtype)
+    helper.append_op('rank_attention', inputs={'X': [input], 'RankOffset': [rank_offset], 'RankParam': [param]},
+                     outputs={'Out': [out]}, attrs={'MaxRank': max_rank})
+    return out
