@@ -67,6 +67,36 @@ std::shared_ptr<Attrs> complete_attrs(const Op& op, const OpSchema& schema) {
   return attrs;
 }
 
+// Some gradient ops of the original leave out operands that its kernels do not need (a shape that
+// they know otherwise). Then they are those of the forward op, which wrote what the arriving
+// gradient belongs to, unless they have been overwritten since. Empty: there are none.
+std::vector<std::string> operands_of_forward(const Block& block, const Op& gradient,
+                                             const OpSchema& row, const std::string& slot) {
+  const OpSchema& forward = *row.forward();
+  std::vector<std::string> operands;
+  for (const SlotSpec& out : forward.outputs()) {
+    const std::string arriving_slot = grad_name(out.name);
+    if (!row.find_input(arriving_slot) || gradient.input(arriving_slot).size() != 1) continue;
+    const int of = block.forward_index();
+    for (const Op* op : of >= 0 ? block.program().block(of).ops() : block.ops()) {
+      if (op == &gradient) break;
+      const std::vector<std::string>& written = op->output(out.name);
+      if (op->type() == forward.type() && written.size() == 1 &&
+          grad_name(written[0]) == gradient.input(arriving_slot)[0]) {
+        operands = forward.find_input(slot) ? op->input(slot) : op->output(slot);
+        if (!forward.find_input(slot)) continue;
+      }
+      std::erase_if(operands, [op](const std::string& name) {
+        return std::ranges::any_of(op->outputs(), [&](const auto& results) {
+          return std::ranges::find(results.second, name) != results.second.end();
+        });
+      });
+    }
+    if (!operands.empty()) break;
+  }
+  return operands;
+}
+
 }  // namespace
 
 void BlockLowering::lower_op(const Op& op) {
@@ -140,7 +170,11 @@ void BlockLowering::read_operands(const Op& op, const OpSchema& schema, OpOperan
   std::vector<std::vector<int>> by_slot;
   for (const SlotSpec& slot : schema.inputs()) {
     std::vector<int> ids;
-    const std::vector<std::string>& names = op.input(slot.name);
+    std::vector<std::string> names = op.input(slot.name);
+    const bool left_out = names.empty() && !slot.dispensable && !slot.duplicable;
+    if (left_out && schema.forward() && !schema.forward()->forward()) {
+      names = operands_of_forward(block_, op, schema, slot.name);
+    }
     for (size_t i = 0; i < names.size(); ++i) {
       const std::string& name = names[i];
       if (name == kEmptyVar && slot.duplicable) {

@@ -99,9 +99,6 @@ template <class T>
 BoundKernel pool_grad(const KernelSite& site) {
   const int index = site.position("MaxIndex"), dout = site.position("Out@GRAD");
   const auto how = site.attr<std::string>("pooltype");
-  if (how == "MAX" && index < 0) {
-    throw Error("MaxIndex is missing").fix("give what sequence_pool wrote there");
-  }
   const int64_t width = row_width(site.in("X").shape);
   const std::vector<int64_t> offsets = bound_offsets(site, "X");
   return BoundKernel(
@@ -194,7 +191,7 @@ void register_sequence_pool(Registry& ops) {
               "root of the length), MAX, FIRST or LAST; an empty sequence gives pad_value")
           .in("X", "rows in sequences")
           .out("Out", "[sequences, ...]; the outer LoD levels of X")
-          .out_optional("MaxIndex", "int32, for MAX: the row of X each element came from")
+          .out_intermediate("MaxIndex", "int32, for MAX: the row of X each element came from")
           .attr("is_test", false, "no gradient follows")
           .attr("pooltype", "AVERAGE", "how a sequence becomes one row")
           .one_of({"AVERAGE", "SUM", "SQRT", "MAX", "LAST", "FIRST"})
@@ -202,7 +199,6 @@ void register_sequence_pool(Registry& ops) {
           .shape(pool_shape)
           .kernel(typed<float, double>([]<class T>(const KernelSite& s) { return pool<T>(s); }))
           .grad({"X", "MaxIndex"})
-          .grad_outs({"Out"})
           .grad_kernel(
               typed<float, double>([]<class T>(const KernelSite& s) { return pool_grad<T>(s); }));
   for (const std::string how : {"AVERAGE", "SUM", "SQRT", "MAX", "LAST", "FIRST"}) {

@@ -20,7 +20,7 @@ __all__ = ['save_vars', 'save_params', 'save_persistables', 'load_vars', 'load_p
            'load_persistables', 'save_inference_model', 'load_inference_model', 'save', 'load',
            'load_program_state', 'set_program_state', 'batch', 'shuffle', 'buffered', 'cache',
            'map_readers', 'compose', 'chain', 'firstn', 'xmap_readers', 'multiprocess_reader',
-           'ComposeNotAligned', 'DataLoader', 'PyReader', 'default_collate_fn']
+           'ComposeNotAligned', 'BatchSampler', 'DataLoader', 'Dataset', 'PyReader', 'default_collate_fn']
 
 
 def default_collate_fn(batch):
