@@ -1,4 +1,6 @@
 """paddle.nn.Layer and what static programs of 2.x build: what records do not hold."""
+import warnings
+
 import numpy as np
 import pytest
 
@@ -311,3 +313,35 @@ def test_pools_of_volumes_say_where_their_numbers_were(exe):
                                       windows)
     is_largest = numbers == windows.repeat(2, 2).repeat(2, 3).repeat(2, 4)
     np.testing.assert_array_equal(found[4], np.where(is_largest, numbers, 0))
+
+
+def test_medians_and_quantiles_without_what_is_no_number():
+    numbers = np.random.RandomState(1).randn(4, 5).astype('float32')
+    numbers[numbers > 0.8] = np.nan
+    numbers[2], numbers[0, 0] = np.nan, np.inf
+    x = static.data('x', [4, 5])
+    found = run([paddle.nanmedian(x), paddle.nanmedian(x, 1), paddle.nanmedian(x, 0, keepdim=True),
+                 paddle.nanquantile(x, 0.3, 1), paddle.nanquantile(x, [0.0, 1.0], 0)], {'x': numbers})
+    exact = numbers.astype('float64')
+    with np.errstate(all='ignore'), warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        wanted = [np.nanmedian(exact), np.nanmedian(exact, 1), np.nanmedian(exact, 0, keepdims=True),
+                  np.nanquantile(exact, 0.3, 1), np.nanquantile(exact, [0, 1], 0)]
+    for mine, known in zip(found, wanted):
+        np.testing.assert_allclose(mine, np.reshape(known, mine.shape), rtol=1e-6)
+    with pytest.raises(ValueError, match='q must be between 0 and 1'):
+        paddle.nanquantile(x, 2)
+    with pytest.raises(NotImplementedError, match='several dimensions'):
+        paddle.nanmedian(x, [0, 1])
+
+
+def test_common_divisors_and_multiples():
+    x, y = static.data('x', [None, 3], 'int64'), static.data('y', [3], 'int64')
+    ours = np.array([[12, 0, -18], [7, 2 ** 40 + 6, 0]])
+    other = np.array([18, 0, 24])
+    divisors, multiples = run([paddle.gcd(x, y), paddle.lcm(x, y)], {'x': ours, 'y': other})
+    assert divisors.tolist() == np.gcd(ours, other).tolist() and multiples.tolist() == np.lcm(ours, other).tolist()
+    big, = run([paddle.gcd(x, y)], {'x': np.full((1, 3), 2 ** 53 + 1), 'y': np.full(3, 3 * (2 ** 53 + 1))})
+    assert big.tolist() == [[2 ** 53 + 1] * 3]
+    with pytest.raises(TypeError, match='gcd takes int32 or int64'):
+        paddle.gcd(static.data('z', [3]), y)

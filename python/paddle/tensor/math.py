@@ -12,7 +12,7 @@ __all__ = ['abs', 'exp', 'log', 'sqrt', 'rsqrt', 'square', 'tanh', 'sin', 'cos',
            'floor_mod', 'hypot', 'logaddexp', 'heaviside', 'lerp', 'ldexp', 'atan2', 'scale', 'clip', 'increment', 'add_n',
            'nan_to_num', 'mean', 'sum', 'max', 'min', 'amax', 'amin', 'prod', 'all', 'any', 'nansum', 'nanmean',
            'count_nonzero', 'logsumexp', 'cumsum', 'diff', 'multiplex', 'isfinite', 'isnan', 'isinf', 'kron', 'trace',
-           'sigmoid', 'broadcast_shape', 'inner', 'outer', 'renorm', 'trapezoid']
+           'sigmoid', 'broadcast_shape', 'inner', 'outer', 'renorm', 'trapezoid', 'gcd', 'lcm']
 
 abs = unary('abs')
 exp = unary('exp')
@@ -460,3 +460,35 @@ def renorm(x, p, axis, max_norm):
     length = one('pow', {'X': powers}, {'factor': 1.0 / p})
     shrink = _C.clip(divide(full(max_norm, length), _C.scale(length, 1.0, 1e-7)), 0.0, 1.0)
     return multiply(x, shrink)
+
+
+def _whole(name, x, y):
+    from .manipulation import broadcast_tensors
+    for each in (x, y):
+        if _C.dtype_name(each.dtype) not in ('int32', 'int64'):
+            raise TypeError(f'{name} takes int32 or int64, not {_C.dtype_name(each.dtype)}: {each.name}')
+    return [maximum(each, subtract(full(0, each), each)) for each in broadcast_tensors([x, y])]
+
+
+@static_style
+def gcd(x, y, name=None):
+    """The largest whole number that divides both; 0 where both are 0."""
+    from ..fluid.layers import while_loop
+    from .search import where
+
+    def goes_on(_, rest):
+        return any(_C.compare('not_equal', rest, full(0, rest)))
+
+    def step(largest, rest):
+        done = _C.compare('equal', rest, full(0, rest))
+        return [where(done, largest, rest), where(done, rest, mod(largest, where(done, full(1, rest), rest)))]
+    return while_loop(goes_on, step, _whole('gcd', x, y))[0]
+
+
+@static_style
+def lcm(x, y, name=None):
+    """The least whole number that both divide; 0 where one of them is 0."""
+    from .search import where
+    x, y = _whole('lcm', x, y)
+    largest = gcd(x, y)
+    return multiply(floor_divide(x, where(_C.compare('equal', largest, full(0, x)), full(1, x), largest)), y)

@@ -2,8 +2,11 @@
 import _trireme as _C
 
 from .._style import check_axis, one, static_style
+from . import manipulation as _m
+from . import math as _math
+from .search import where as _where
 
-__all__ = ['std', 'var', 'numel', 'median', 'quantile']
+__all__ = ['std', 'var', 'numel', 'median', 'quantile', 'nanmedian', 'nanquantile']
 
 
 def _axes(x, axis):
@@ -97,3 +100,40 @@ def _between(x, q, axis, keepdim):
                          _C.scale(_C.slice(ordered, [at], [low], [low + 1]), 1 - (place - low)),
                          _C.scale(_C.slice(ordered, [at], [high], [high + 1]), place - low), -1, None, None)
     return _kept(out, x, axis, at, keepdim)
+
+
+@static_style
+def nanmedian(x, axis=None, keepdim=False, name=None):
+    """The middle element of what is not NaN; NaN where nothing else is."""
+    return _between_numbers(x, 0.5, axis, keepdim)
+
+
+@static_style
+def nanquantile(x, q, axis=None, keepdim=False):
+    """The element below which a share q of what is not NaN lies."""
+    if isinstance(q, (list, tuple)):
+        return _C.stack([nanquantile(x, share, axis, keepdim) for share in q], 0)
+    if not 0 <= q <= 1:
+        raise ValueError(f'nanquantile: q must be between 0 and 1, got {q}')
+    return _between_numbers(_C.cast(x, 'float64'), q, axis, keepdim)
+
+
+def _between_numbers(x, q, axis, keepdim):
+    """What is NaN is sorted behind all numbers; how many those are says where to look."""
+    if isinstance(axis, (list, tuple)):
+        raise NotImplementedError('nanmedian and nanquantile over several dimensions are not built: flatten them first')
+    is_number = _C.compare('equal', x, x)
+    ordered, at, _ = _in_order(_where(is_number, x, _math.full(float('inf'), x)), axis)
+    there = _C.reshape(is_number, [-1]) if axis is None else is_number
+    count = _C.reduce('reduce_sum', _C.cast(there, x.dtype), [at], True, None)
+    end = _math.clip(_C.scale(count, 1.0, -1.0), min=0.0)
+    place = _C.scale(end, q)
+    low = _math.floor(place)
+    share = _math.subtract(place, low)
+    below, above = (_m.take_along_axis(ordered, _C.cast(each, 'int64'), at)
+                    for each in (low, _math.minimum(_C.scale(low, 1.0, 1.0), end)))
+    mixed = _math.add(_math.multiply(below, _C.scale(share, -1.0, 1.0)), _math.multiply(above, share))
+    zero = _C.scale(share, 0.0)
+    out = _where(_C.compare('equal', share, zero), below, mixed)  # one infinite element stays what it is
+    nothing = _C.compare('equal', count, zero)
+    return _kept(_where(nothing, _C.scale(zero, 1.0, float('nan')), out), x, axis, at, keepdim)
