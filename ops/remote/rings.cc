@@ -144,7 +144,7 @@ OpSchema& exchanged(Registry& ops, const char* type, const char* doc) {
       .in("X", "any tensor")
       .out("Out", "like X")
       .shape(same_on_all)
-      .traits({.effect = true});
+      .traits({.effect = true, .exchange = Exchange::by_ring});
 }
 
 OpSchema& on_a_ring(OpSchema& row) {
@@ -219,7 +219,7 @@ void register_rings(Registry& ops) {
       .out_optional("Out", "X")
       .attr("ring_id", 0, "the ring")
       .shape(same_as("X"))
-      .traits({.effect = true})
+      .traits({.effect = true, .exchange = Exchange::by_ring})
       .body([](Body& b) {
         b.emitter().emit("p.exchange", {},
                          {{"ring", ring_of(b)},
