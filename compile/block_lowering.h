@@ -19,11 +19,15 @@ struct LoweredForward {
   std::map<std::string, int> entry;  // versions of outer names when an iteration begins
   std::map<std::string, int> last;   // versions when it ends
   std::set<std::string> written;     // outer names it writes
+  // Copies of outer values as they were before the op, which the gradient block brings back.
+  std::map<std::string, int> before = {};
+  const Graph* outer = nullptr;  // whose values those are
 };
 
 // What all blocks of one lowering share.
 struct Lowering {
   const LowerRequest& request;
+  std::map<int, const Block*> gradients = {};           // by forward block
   std::map<int, LoweredForward> forwards = {};          // by block
   std::map<std::string, const Var*> inner_states = {};  // persistable variables of sub-blocks
 };
@@ -82,6 +86,8 @@ class BlockLowering {
   void write_outer(const std::string& name, Region& region, BlockLowering& inner, int node,
                    int old);
   int old_version(const std::string& name);
+  std::map<std::string, int> copies_before(const Block& forward,
+                                           const std::set<std::string>& written);
   int own_copy(int value);
 
   const Block& block_;

@@ -191,6 +191,10 @@ bool BlockLowering::is_written(const std::string& name) const {
 Graph lower(const Program& program, const LowerRequest& request) {
   Graph graph;
   Lowering shared{.request = request};
+  for (size_t b = 0; b < program.num_blocks(); ++b) {
+    const Block& block = program.block(static_cast<int>(b));
+    if (block.forward_index() >= 0) shared.gradients.emplace(block.forward_index(), &block);
+  }
   BlockLowering lowering(program.global_block(), graph, shared, nullptr);
   for (const auto& [name, facts] : request.feeds) lowering.feed(name, facts);
   lowering.run();

@@ -177,6 +177,25 @@ void BlockLowering::write_outer(const std::string& name, Region& region, BlockLo
   write(name, value);
 }
 
+// A gradient block of the original counts a loop's counter back, step by step: who reads it behind
+// the gradient finds what it was before the loop. That version's slot goes to the loop's own.
+std::map<std::string, int> BlockLowering::copies_before(const Block& forward,
+                                                        const std::set<std::string>& written) {
+  const auto gradient = shared_.gradients.find(forward.index());
+  if (gradient == shared_.gradients.end()) return {};
+  std::map<std::string, int> copies;
+  for (const Op* op : gradient->second->ops()) {
+    for (const std::string& name : op->output_names()) {
+      if (!written.contains(name) || copies.contains(name) || unreadable(name)) continue;
+      const int value = read(name);
+      if (graph_.values[value].info.type != VarType::lod_tensor) continue;
+      copies[name] = graph_.emit("p.identity", {value}, {}).front();
+      graph_.values[copies[name]].info.name = name;
+    }
+  }
+  return copies;
+}
+
 // An op that owns a sub-block. What the sub-block reads from outside joins the op's operands; what
 // it writes outside becomes new versions that share the old ones' slots.
 void BlockLowering::lower_region(const Op& op, const OpSchema& schema,
@@ -202,6 +221,8 @@ void BlockLowering::lower_region(const Op& op, const OpSchema& schema,
       schema.region_rule() ? schema.region_rule()(op) : std::vector<RegionLink>{};
   enter_iterations(links, region, inner);
   inner.run();
+
+  const std::map<std::string, int> before = copies_before(sub_block, inner.written_outer_);
 
   // Old versions first: copies of them stand before the op.
   std::map<std::string, int> old;
@@ -233,8 +254,12 @@ void BlockLowering::lower_region(const Op& op, const OpSchema& schema,
   for (const Region::Link& link : region.reads) node.ins.push_back(link.outer);
   node.regions.push_back(std::move(region));
 
+  if (const auto forward = shared_.forwards.find(sub_block.forward_index());
+      forward != shared_.forwards.end() && forward->second.outer == &graph_) {
+    for (const auto& [name, value] : forward->second.before) write(name, value);
+  }
   LoweredForward& lowered = shared_.forwards[sub_block.index()];
-  lowered = {inner_graph, inner.entry_, inner.current_, inner.written_outer_};
+  lowered = {inner_graph, inner.entry_, inner.current_, inner.written_outer_, before, &graph_};
 }
 
 }  // namespace trireme

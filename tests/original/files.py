@@ -31,7 +31,7 @@ from compare import OF_LARGEST
 KEPT_PROGRAMS = ['sequence_pool_' + how for how in ('average', 'first', 'last', 'max', 'sqrt', 'sum')] + [
     'lstm_unit', 'lstm_unit_forget', 'sampled_softmax_own_samples', 'seq2seq_of_cells', 'conv2d', 'batch_norm_trained',
     'rnn_of_lstm_cell_with_lengths', 'nested_cond_trained', 'while_with_arrays_and_gradients',
-    'affine_channel', 'pixel_shuffle', 'sequence_scatter']
+    'affine_channel', 'pixel_shuffle', 'sequence_scatter', 'training_helper', 'training_helper_by_time']
 KEPT_STEPS = 2
 
 MORE_STEPS = 3  # losses after a saved state was loaded
