@@ -11,12 +11,11 @@ import _trireme as _C
 from _trireme import (Block, Operator, Program, Variable, default_main_program,
                       default_startup_program, switch_main_program, switch_startup_program)
 
+from . import _places
 from . import core
 from . import graph as _graph
 from . import op_proto as _op_proto
 from . import unique_name as _unique_name
-from ._places import (_current_expected_place, _get_paddle_place, cpu_places, cuda_pinned_places,  # noqa: F401
-                      cuda_places)
 from .core import CPUPlace, is_compiled_with_cuda
 from .desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
 
@@ -27,6 +26,8 @@ __all__ = ['Program', 'default_startup_program', 'default_main_program', 'progra
 
 IrGraph = _graph.IrGraph
 OpProtoHolder = _op_proto.OpProtoHolder
+cpu_places, cuda_places, cuda_pinned_places = _places.cpu_places, _places.cuda_places, _places.cuda_pinned_places
+_current_expected_place, _get_paddle_place = _places._current_expected_place, _places._get_paddle_place
 unique_name = _unique_name
 GRAD_VAR_SUFFIX = '@GRAD'
 EMPTY_VAR_NAME = '@EMPTY@'
