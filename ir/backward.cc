@@ -3,6 +3,7 @@
 #include "ir/backward.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ir/grad_ops.h"
 #include "ir/recompute.h"
@@ -15,9 +16,8 @@ namespace {
 class BackwardRole {
  public:
   explicit BackwardRole(Program& program)
-      : program_(program), role_(program.role), vars_(std::move(program.role_vars)) {
+      : program_(program), role_(program.role), vars_(std::exchange(program.role_vars, {})) {
     program.role = op_role::kBackward;
-    program.role_vars.clear();
   }
   ~BackwardRole() {
     program_.role = role_;

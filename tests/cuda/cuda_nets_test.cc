@@ -69,8 +69,7 @@ std::vector<float> losses_of_images(const Place& place, int steps) {
   {
     const UniqueNameGuard own_names;
     const ProgramGuard guard(main, startup);
-    Var& x = main->global_block().create_var(
-        {.name = "x", .dtype = DType::float32, .shape = Shape{-1, 3, 16, 16}, .is_data = true});
+    Var& x = layers::data("x", {3, 16, 16});
     Var& first = layers::conv2d(x, {.num_filters = 8, .filter_size = 3, .padding = 1});
     Var& normal = layers::batch_norm(first, {.act = "relu"});
     Var& second = layers::conv2d(normal, {.num_filters = 8, .filter_size = 3, .padding = 1});
@@ -128,10 +127,8 @@ std::vector<float> losses_in_halves(const Place& place, DType half, int steps) {
   {
     const UniqueNameGuard own_names;
     const ProgramGuard guard(main, startup);
-    Var& x = main->global_block().create_var(
-        {.name = "x", .dtype = DType::float32, .shape = Shape{-1, 8, 12, 12}, .is_data = true});
-    Var& label = main->global_block().create_var(
-        {.name = "label", .dtype = DType::int64, .shape = Shape{-1, 1}, .is_data = true});
+    Var& x = layers::data("x", {8, 12, 12});
+    Var& label = layers::data("label", {1}, {.dtype = DType::int64});
     Var& first = layers::conv2d(x, {.num_filters = 16, .filter_size = 3, .padding = 1});
     Var& normal = layers::batch_norm(first, {.act = "relu"});
     Var& second =
@@ -191,10 +188,8 @@ TEST(CudaNets, TakeFeedsThatLieOnTheCard) {
   {
     const UniqueNameGuard own_names;
     const ProgramGuard guard(main, startup);
-    Var& x = main->global_block().create_var(
-        {.name = "x", .dtype = DType::float32, .shape = Shape{-1, 5}, .is_data = true});
-    Var& y = main->global_block().create_var(
-        {.name = "y", .dtype = DType::float32, .shape = Shape{-1, 5}, .is_data = true});
+    Var& x = layers::data("x", {5});
+    Var& y = layers::data("y", {5});
     out = layers::relu(layers::elementwise_add(layers::relu(x), y)).name();
   }
   Draw draw(4);
@@ -223,8 +218,7 @@ TEST(CudaNets, NameAnIdThatIsNoRow) {
   {
     const UniqueNameGuard own_names;
     const ProgramGuard guard(main, startup);
-    main->global_block().create_var(
-        {.name = "ids", .dtype = DType::int64, .shape = Shape{-1, 1}, .is_data = true});
+    layers::data("ids", {1}, {.dtype = DType::int64});
     main->global_block().create_var(
         {.name = "table", .dtype = DType::float32, .shape = Shape{4, 2}, .persistable = true});
     Var& rows = main->global_block().create_var({.name = "rows", .dtype = DType::float32});

@@ -85,6 +85,9 @@ TEST(ShardIndex, GivesPlacesInThisShard) {
 TEST(Eye, OnesOnTheDiagonal) {
   EXPECT_THAT(numbers(run_op("eye", {}, {{"num_rows", int64_t{2}}, {"num_columns", int64_t{3}}})),
               ElementsAre(1, 0, 0, 0, 1, 0));
+  // As programs of the original say that there are as many columns as rows.
+  EXPECT_THAT(numbers(run_op("eye", {}, {{"num_rows", int64_t{2}}, {"num_columns", int64_t{-1}}})),
+              ElementsAre(1, 0, 0, 1));
 }
 
 TEST(Linspace, DividesEvenly) {
@@ -182,6 +185,7 @@ TEST(WrongUse, WholeTensors) {
        {{"index_num", 20}, {"nshards", 2}, {"shard_id", 2}},
        "shard_id is 2 but nshards 2"},
       {"eye", {}, {{"num_rows", int64_t{2}}, {"dtype", 99}}, "dtype"},
+      {"eye", {}, {{"num_rows", int64_t{2}}, {"num_columns", int64_t{-2}}}, "num_columns"},
       {"linspace",
        {{"Start", {longs({1}, {1})}}, {"Stop", {longs({1}, {1})}}, {"Num", {longs({1}, {1})}}},
        {},
