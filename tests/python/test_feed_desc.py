@@ -70,7 +70,7 @@ def test_slots_that_are_not_there(write):
 @pytest.mark.parametrize('name, says', [
     ('TrainerDesc', 'train_from_dataset'), ('MultiTrainer', 'train_from_dataset'), ('DistMultiTrainer', 'train_from_dataset'),
     ('PipelineTrainer', 'train_from_dataset'), ('ComplexVariable', 'static programs only'), ('VarBase', 'static programs only'),
-    ('optimizer.PipelineOptimizer', 'with_data_parallel'), ('optimizer.DGCMomentumOptimizer', 'use Momentum')])
+    ('optimizer.DGCMomentumOptimizer', 'use Momentum')])
 def test_classes_that_are_not_built_say_what_to_use(name, says):
     thing = fluid
     for part in name.split('.'):
