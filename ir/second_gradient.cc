@@ -81,7 +81,7 @@ GradRule append_second_gradient(const OpSchema& forward, const OpSchema& second,
 // gradient.
 std::string shaped_like(const OpSchema& forward, const SecondGradient& parts,
                         const std::string& result) {
-  const std::string of = held_by(forward, result).of;
+  std::string of = held_by(forward, result).of;
   if (among(parts.ins, of)) return of;
   promise(among(parts.ins, "D" + of), "a result has the shape of an input");
   return "D" + of;

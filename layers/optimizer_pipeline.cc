@@ -86,7 +86,7 @@ Pipeline::Pipeline(std::shared_ptr<Optimizer> inner, const PipelineOptions& opti
 
 Minimized Pipeline::minimize(Var& loss, const MinimizeOptions& options, SourceLine line) {
   check_cuts(loss, line);
-  const Minimized made = inner_->minimize(loss, options, line);
+  Minimized made = inner_->minimize(loss, options, line);
   divide(loss.block().program().global_block());
   return made;
 }
