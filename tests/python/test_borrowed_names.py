@@ -192,6 +192,20 @@ def test_convert_to_list(value, wanted):
             fluid.layers.utils.convert_to_list(wrong, 2, 'x')
 
 
+@pytest.mark.parametrize('one, other, error, words', [
+    ([1, [2, 3]], [1, 2], ValueError, 'one goes deeper'),
+    ([1, 2], (1, 2), TypeError, 'a list stands where the other has a tuple'),
+    ([1, 2], [1, 2, 3], ValueError, 'one holds 2 elements, the other 3'),
+    ({'a': 1, 'b': 2}, {'a': 1, 'c': 2}, ValueError, "the keys .'a', 'b'., the other .'a', 'c'."),
+    ([{'a': [1]}], [{'a': 1}], ValueError, 'one goes deeper')])
+def test_structures_are_compared(one, other, error, words):
+    fluid.layers.utils.assert_same_structure(one, one)
+    with pytest.raises(error, match=words):
+        fluid.layers.utils.assert_same_structure(one, other)
+    if error is TypeError:
+        fluid.layers.utils.assert_same_structure(one, other, check_types=False)
+
+
 def test_parameters_by_name():
     main, startup, *_ = small_net()
     exe = fluid.Executor(fluid.CPUPlace())
