@@ -416,6 +416,12 @@ TEST(MeanOfPieces, WeightsEachDeviceByItsShare) {
               HasSubstr("have no mean"));
 }
 
+TEST(DataParallel, FeedsOfNoDeviceAreRefused) {
+  Executor executor;
+  EXPECT_THAT(error_of([&] { executor.run_parallel(*Program::create(), {}, {}, {}); }),
+              HasSubstr("feeds for at least one device"));
+}
+
 TEST(SplitFeeds, TooFewSamplesSayHowMany) {
   EXPECT_THAT(error_of([] {
                 split_feeds({{"x", floats({1, 1}, {1})}}, 2);
