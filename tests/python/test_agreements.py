@@ -148,7 +148,7 @@ def test_gather_along_an_axis():
 
 @pytest.mark.parametrize('axis, mode', [(0, 'upscale_in_train'), (1, 'downscale_in_infer'), ([0, 1], 'upscale_in_train')])
 def test_dropout_along_axes(axis, mode):
-    x = np.ones((40, 50), 'float32')
+    x = np.ones((400, 500), 'float32')  # a share that is off by seven deviations fails
     trained, tested = run(lambda x: [paddle.nn.functional.dropout(x, 0.25, axis, True, mode),
                                      paddle.nn.functional.dropout(x, 0.25, axis, False, mode)], x=x)
     up = mode == 'upscale_in_train'
